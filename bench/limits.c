@@ -1,14 +1,14 @@
-/* limits.c: the limits of this machine, in one line of JSON.
+/* limits.c: measures the limits of this machine and prints them in one line of JSON.
  *
  *     limits THREADS
  *
- * All other figures are fractions of these, so they are measured in the same run, in seconds:
- * multiply-adds on registers in f32 and, if the processor has the instruction, on pairs of
- * bf16; f32 gemms of the linked BLAS, 1024^3 and 512 x 512 x 2048; reads from memory and from
- * data that fit the last cache; one fused AdamW pass, which reads four streams and writes
- * three, over data that fit the last cache and over data that do not. Each is the best of
- * several tries, because a limit is what was possible, not what was usual.
- */
+ * All other figures are fractions of these limits, so the limits are measured in the same run,
+ * in a few seconds: multiply-adds on registers in f32 and, if the processor has the
+ * instruction, on pairs of bf16; f32 gemms of the linked BLAS, 1024^3 and 512 x 512 x 2048;
+ * reads from memory, and from data that fit the last cache; one fused AdamW pass, which reads
+ * four streams and writes three, over data that fit the last cache, and over data that do not
+ * fit. Each limit is the best of several tries, because a limit is the possible rate, not the
+ * usual one. */
 #include <cblas.h>
 #include <immintrin.h>
 #include <math.h>
@@ -26,7 +26,7 @@
 #endif
 typedef float lanes __attribute__((vector_size(4 * LANES)));
 
-#define CHAINS 12 /* more than latency x issue ports */
+#define CHAINS 12 /* number of independent chains; more than latency x issue ports */
 #define TRIES  7
 
 static int threads;
@@ -185,8 +185,8 @@ static double read_rate(long bytes, int rounds)
     return rate;
 }
 
-#define LINE 16 /* values per cache line */
-/* values; prefetch distance, because one core alone keeps too few reads in flight */
+#define LINE 16 /* number of values per cache line */
+/* Prefetch distance in values. Without prefetch one core keeps too few reads in flight. */
 #define AHEAD 1024
 
 static void adamw(void *arg)

@@ -1,14 +1,15 @@
 /* comm/join.c: TCP between rank 0 and each other rank.
  *
- * Whoever reaches the port may connect, and whoever is at the address may listen, so both sides
- * prove that they have the token that the launcher gave to all ranks, which never travels: each
- * sends random bytes, and the HMAC of both sides' bytes and of the greeting, first rank 0. What
- * rank 0 then sends has such a proof, too. Any other greeting, and one that does not come, is
- * dropped and changes nothing; all connections that have not yet greeted are read side by side,
- * and are few. What a peer sends as text is ended and made printable before it is used.
+ * Anybody who reaches the port may connect, and anybody may listen at the address. So both
+ * sides prove that they have the token that the launcher gave to all ranks. The token itself is
+ * never sent. Each side sends random bytes, and the HMAC of both sides' random bytes and of the
+ * greeting; rank 0 sends first. The later messages of rank 0 contain such a proof, too. Any
+ * other greeting, and a connection without a greeting, is dropped without effect. All
+ * connections that have not yet greeted are read at the same time, and their number is limited.
+ * Text from a peer is terminated and made printable before it is used.
  *
- * What travels later than the greeting are single numbers: 0 says that a rank is done (from
- * rank 0: that all are), any other one is the exit code for all. */
+ * After the greeting only single numbers are sent. 0 means that a rank is done (from rank 0:
+ * that all ranks are done). Any other number is the exit code for all ranks. */
 #include "join.h"
 #include <errno.h>
 #include <moefw/version.h>
@@ -36,26 +37,26 @@ typedef struct hello {
     int32_t rank, ranks;
 } hello;
 
-/* What rank 0 answers: its random bytes, and its proof. */
+/* The answer of rank 0: its random bytes, and its proof. */
 typedef struct answer {
     unsigned char nonce[NONCE], proof[MF_HMAC_BYTES];
 } answer;
 
 typedef struct secret {
-    char token[TOKEN_MAX + 1]; /* "" : none, on one machine */
+    char token[TOKEN_MAX + 1]; /* "": no token, only on one machine */
     size_t n;
 } secret;
 
 /* A connection whose greeting is not complete. */
 typedef struct guest {
     int fd;
-    size_t at; /* bytes that have come, of the greeting and the proof behind it */
+    size_t at; /* number of received bytes of the greeting and of the proof after it */
     double until;
     struct {
-        hello h; /* as it came */
+        hello h; /* the greeting as received */
         unsigned char proof[MF_HMAC_BYTES];
     } said;
-    unsigned char nonce[NONCE]; /* ours */
+    unsigned char nonce[NONCE]; /* random bytes of rank 0 */
 } guest;
 
 static double now(void)
@@ -125,7 +126,7 @@ static bool put(int fd, const void *from, size_t size, double until)
 
 /* ---- addresses ---- */
 
-/* HOST:PORT, where HOST may be [IPv6]. */
+/* Parses HOST:PORT, where HOST may be [IPv6]. */
 static int root_of(struct addrinfo **ret, char *text, size_t room)
 {
     const char *root = getenv("MOEFW_COMM_ROOT"), *host = getenv("MASTER_ADDR"),
@@ -194,7 +195,7 @@ static int reach(const struct addrinfo *first, double until)
 
 /* ---- joining ---- */
 
-/* Ends a peer's text and makes it printable. */
+/* Terminates a text from a peer and makes it printable. */
 static void clean(char *text, size_t room)
 {
     text[room - 1] = '\0';
@@ -208,7 +209,8 @@ static void clean_hello(hello *h)
     clean(h->host, sizeof h->host);
 }
 
-/* Takes as long for each proof, so that its time tells nothing of the right one. */
+/* Compares two proofs in constant time, so that the time reveals nothing about the
+ * right proof. */
 static bool same_proof(const unsigned char *a, const unsigned char *b)
 {
     unsigned differ = 0;
@@ -217,8 +219,8 @@ static bool same_proof(const unsigned char *a, const unsigned char *b)
     return differ == 0;
 }
 
-/* The proof of one side that it has the token: who says which side, so that none can be sent
- * back. */
+/* Computes the proof that one side has the token. `who` names this side, so that a proof cannot
+ * be sent back as the proof of the other side. */
 static void prove(const secret *key, char who, const hello *h, const unsigned char nonce[NONCE],
                   unsigned char out[MF_HMAC_BYTES])
 {
@@ -234,7 +236,7 @@ static void prove(const secret *key, char who, const hello *h, const unsigned ch
     mf_hmac_sha256(key->token, key->n, &all, sizeof all, out);
 }
 
-/* Random bytes that no one has had. */
+/* Draws random bytes that nobody can predict. */
 static bool draw(unsigned char nonce[NONCE])
 {
     return getrandom(nonce, NONCE, 0) == NONCE;
@@ -254,12 +256,12 @@ static bool judge(const hello *h, const hello *mine, const mf_join *j, char *tex
     return false;
 }
 
-/* Those whom rank 0 waits for: the listening socket first, then guests. */
+/* The connections of rank 0: the listening socket first, then guests. */
 typedef struct hall {
     struct pollfd at[1 + GUESTS_MAX];
     guest guests[GUESTS_MAX];
     int n, refused;
-    char why[200]; /* the last one was refused; "": it had another token */
+    char why[200]; /* why the last guest was refused; "": it had another token */
 } hall;
 
 static void send_away(hall *l, int i)
@@ -268,7 +270,8 @@ static void send_away(hall *l, int i)
     l->guests[i] = l->guests[--l->n];
 }
 
-/* With no place left the one that has been silent for longest goes. */
+/* Accepts a connection. If all places are used, the guest that has been silent for longest
+ * is dropped. */
 static void let_in(hall *l, int fd)
 {
     const int peer = accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
@@ -280,7 +283,8 @@ static void let_in(hall *l, int fd)
     l->guests[l->n++] = (guest){.fd = peer, .until = now() + HELLO_SECONDS};
 }
 
-/* Answers the greeting of a guest. So few bytes always have room in a new connection. */
+/* Answers the greeting of a guest. The answer is short, so it always fits the buffer of a
+ * new connection. */
 static bool answer_to(guest *g, const secret *key)
 {
     answer a;
@@ -291,7 +295,8 @@ static bool answer_to(guest *g, const secret *key)
     return send(g->fd, &a, sizeof a, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)sizeof a;
 }
 
-/* 1: greeting and proof are complete; 0: not yet; -1: they will not be. */
+/* Returns 1 if greeting and proof are complete, 0 if not yet, -1 if they cannot
+ * become complete. */
 static int listen_to(guest *g, const secret *key)
 {
     const size_t begin = sizeof g->said.h,
@@ -316,7 +321,7 @@ static void wait_for(hall *l, int fd, double until)
     (void)poll(l->at, (nfds_t)(1 + l->n), left > 0 ? (int)(1e3 * left) + 1 : 0);
 }
 
-/* Takes the greeting of guest i. False: it ends the job, and text says why. */
+/* Processes the greeting of guest i. Returns false if it ends the job; text then says why. */
 static bool take(mf_join *j, hall *l, int i, const secret *key, hello *all, int *n, char *text,
                  size_t room)
 {
@@ -332,7 +337,7 @@ static bool take(mf_join *j, hall *l, int i, const secret *key, hello *all, int 
     }
     if (!judge(&h, &all[0], j, l->why, sizeof l->why)) {
         snprintf(text, room, "%s", l->why);
-        if (key->n > 0) return false; /* it is of this job */
+        if (key->n > 0) return false; /* the proof shows that the guest belongs to this job */
         l->refused++;
         send_away(l, i);
         return true;
@@ -345,7 +350,7 @@ static bool take(mf_join *j, hall *l, int i, const secret *key, hello *all, int 
     return true;
 }
 
-/* Greets until all have come. */
+/* Accepts greetings until all ranks have joined. */
 static bool greet(mf_join *j, int fd, const secret *key, hello *all, double until, char *text,
                   size_t room)
 {
@@ -393,8 +398,8 @@ static void find_place(mf_join *j, const hello *all)
     memcpy(j->place.host, all[j->rank].host, sizeof j->place.host);
 }
 
-/* The two sides greet: this rank says who it is, rank 0 proves that it has the token, and only
- * then this rank does. */
+/* The two sides greet each other. This rank sends its greeting, rank 0 proves that it has the
+ * token, and only then this rank sends its proof. */
 static bool greet_root(int fd, const secret *key, const hello *mine, double until)
 {
     answer a;
@@ -406,7 +411,8 @@ static bool greet_root(int fd, const secret *key, const hello *mine, double unti
     return put(fd, proof, sizeof proof, until);
 }
 
-/* The proof of what rank r gets: its own random bytes are among the hellos. */
+/* Computes the proof of the message to rank r. The random bytes of rank r are among
+ * the hellos. */
 static bool prove_all(const secret *key, int r, const hello *all, int ranks, const void *blob,
                       size_t size, unsigned char out[MF_HMAC_BYTES])
 {
@@ -421,7 +427,7 @@ static bool prove_all(const secret *key, int r, const hello *all, int ranks, con
     return true;
 }
 
-/* Everybody gets the hellos of all, and the blob, with a proof. */
+/* Sends the hellos of all ranks and the blob to every rank, with a proof. */
 static bool spread(mf_join *j, const secret *key, hello *all, double until, void *blob,
                    size_t size)
 {
@@ -446,7 +452,7 @@ static bool spread(mf_join *j, const secret *key, hello *all, double until, void
     return fine;
 }
 
-/* Whether only processes of this machine reach the address. */
+/* Whether the address can be reached only by processes of this machine. */
 static bool is_local(const struct addrinfo *a)
 {
     for (; a; a = a->ai_next) {
@@ -460,7 +466,7 @@ static bool is_local(const struct addrinfo *a)
     return true;
 }
 
-/* Takes the token of the environment. A machine's own users may do without. */
+/* Reads the token from the environment. On a single machine no token is required. */
 static bool find_token(const struct addrinfo *root, secret *ret, char *text, size_t room)
 {
     const char *token = getenv("MOEFW_COMM_TOKEN");
@@ -547,7 +553,7 @@ int mf_join_open(mf_join *j, double seconds, void *blob, size_t size, char *text
     return rc;
 }
 
-/* ---- later ---- */
+/* ---- after joining ---- */
 
 int mf_join_look(mf_join *j, int32_t *ret_code)
 {

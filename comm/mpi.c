@@ -1,9 +1,9 @@
-/* comm/mpi.c: the communicator modules of MPI. One file is compiled for each implementation,
- * against its header, and gives comm/openmpi.so and comm/mpich.so.
+/* comm/mpi.c: the communicator modules of MPI. This file is compiled once for each
+ * implementation, with its header, into comm/openmpi.so and comm/mpich.so.
  *
- * Only point-to-point messages without waiting are used, so that no call blocks while a peer
- * is late; collective calls are made in open and close only. The communicator is a private
- * copy, which nobody else uses. */
+ * Only point-to-point messages without waiting are used, so that no call blocks while a peer is
+ * late. Collective calls are made only in open and close. The communicator is a private copy,
+ * which no other code uses. */
 #include <mpi.h>
 #include <moefw/version.h>
 #include <stdio.h>
@@ -14,15 +14,15 @@
 struct mf_comm {
     MPI_Comm comm;
     int64_t chunk;
-    bool ours;          /* MPI was initialised here */
-    mf_comm_wait *idle; /* transfers that are done, to be used again */
+    bool ours;          /* this module has initialised MPI */
+    mf_comm_wait *idle; /* finished transfers, to be used again */
 };
 
 struct mf_comm_wait {
     mf_comm_wait *next;
     int n, room;
     MPI_Request *request; /* [n] */
-    /* [n] not read; the address that stands for none is one that gcc warns of */
+    /* [n] never read, but gcc warns about MPI_STATUSES_IGNORE */
     MPI_Status *status;
     int32_t *peer;        /* [n] */
 };
@@ -147,7 +147,7 @@ static int start(mf_comm *c, int32_t n_send, const mf_comm_piece *send, int32_t 
     return rc != MPI_SUCCESS;
 }
 
-/* MPICH's mark for statuses that nobody reads looks to gcc like an array without elements. */
+/* gcc warns about MPICH's MPI_STATUSES_IGNORE: it looks like an array without elements. */
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic ignored "-Wstringop-overflow"
 #endif

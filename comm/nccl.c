@@ -1,10 +1,10 @@
 /* comm/nccl.c: the communicator module of NCCL, for ranks that have a GPU each.
  *
- * NCCL moves bytes between the memories of devices and adds nothing. Sums are made by the
- * program, whose values are in the memory of the host, so each transfer is copied to the device
- * and from there. The communicator does not block: what NCCL has not finished yet is asked for
- * again, so that a lost peer is noticed by the program's clock. NCCL allows no other call while
- * it issues a group; transfers that begin meanwhile wait in a queue, whose order is the same on
+ * NCCL only moves bytes between the memories of devices; it adds no values. The program
+ * computes the sums, and its values are in host memory, so each transfer is copied to the
+ * device and back. The communicator does not block: this module polls NCCL until a transfer is
+ * finished, so the program's timeouts detect a lost peer. NCCL allows no other call while it
+ * issues a group. Transfers that begin meanwhile wait in a queue, whose order is the same on
  * all ranks. */
 #include <cuda_runtime_api.h>
 #include <moefw/version.h>
@@ -27,17 +27,17 @@ struct mf_comm {
     ncclComm_t comm;
     cudaStream_t moves, copies;
     int64_t chunk;
-    mf_comm_wait *first, *last; /* queue: the first may be issued, others are not */
+    mf_comm_wait *first, *last; /* queue: only the first transfer may be issued */
     mf_comm_wait *idle;
-    mf_comm_wait *all; /* idle or not */
-    bool broken;       /* a call has failed: nothing but the end is left */
+    mf_comm_wait *all; /* all transfers, idle or not */
+    bool broken;       /* a call has failed; only closing is still possible */
 };
 
 struct mf_comm_wait {
     mf_comm_wait *next, *next_of_all;
     stage stage;
     cudaEvent_t moved;
-    int32_t n_send, n, room; /* pieces: first those to send */
+    int32_t n_send, n, room; /* numbers of pieces; the pieces to send are first */
     mf_comm_piece *piece;
     char *device; /* [bytes] */
     int64_t bytes;
@@ -55,9 +55,9 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* ---- the end of others ---- */
+/* ---- requests to end from other ranks ---- */
 
-/* Nonzero: a rank is gone. Does not return if one has ended all. */
+/* Returns nonzero if a rank is gone. Does not return if a rank has ended all ranks. */
 static int look(mf_comm *c)
 {
     int32_t code;
@@ -65,11 +65,11 @@ static int look(mf_comm *c)
     if (what <= 0) return what;
     mf_join_end_all(&c->join, code);
     if (c->comm) ncclCommAbort(c->comm);
-    for (;;) /* the program takes _exit for an accident */
+    for (;;) /* the program treats _exit as an accident */
         syscall(SYS_exit_group, code);
 }
 
-/* The state of the communicator: 0 fine, 1 failed, -1 not finished. */
+/* The state of the communicator: 0 good, 1 failed, -1 an operation is not finished. */
 static int state_of(mf_comm *c)
 {
     ncclResult_t state = ncclSuccess;
@@ -77,7 +77,7 @@ static int state_of(mf_comm *c)
     return state == ncclSuccess ? 0 : state == ncclInProgress ? -1 : 1;
 }
 
-/* Waits until a call that does not block is done. NULL, or why it is not. */
+/* Waits until a nonblocking call is done. Returns NULL, or the reason of a failure. */
 static const char *settle(mf_comm *c, ncclResult_t rc, double seconds)
 {
     const double until = now() + seconds;
@@ -110,8 +110,8 @@ static void free_all(mf_comm *c)
     free(c);
 }
 
-/* A launcher may show each rank its own GPU alone (Slurm's --gpus-per-task). If it shows all
- * ranks the same one, NCCL says so. */
+/* A launcher may show each rank only its own GPU (Slurm's --gpus-per-task). If it shows all
+ * ranks the same GPU, NCCL reports an error. */
 static bool has_own_device(int n)
 {
     const char *visible = getenv("CUDA_VISIBLE_DEVICES");
@@ -175,7 +175,7 @@ static int open_comm(int64_t chunk, mf_comm_place *ret_place, mf_comm **ret, cha
 
 static void close_comm(mf_comm *c)
 {
-    /* A rank that ends first would look like one that is gone. */
+    /* A rank that ends first would look like a rank that is gone. */
     const bool left = !c->broken && mf_join_leave(&c->join, CLOSE_SECONDS) == 0;
     if (left && !settle(c, ncclCommFinalize(c->comm), CLOSE_SECONDS))
         ncclCommDestroy(c->comm);
@@ -197,8 +197,9 @@ static int64_t aligned(int64_t bytes)
     return (bytes + ALIGNED - 1) / ALIGNED * ALIGNED;
 }
 
-/* Memory comes and goes in the stream of copies: cudaMalloc and cudaFree may wait for the whole
- * device, and so for a message whose peer does not come. */
+/* Makes space for n pieces and so many bytes. Memory is allocated and freed in the stream of
+ * copies, because cudaMalloc and cudaFree may wait for the whole device, and so for a message
+ * whose peer is late. */
 static bool grow(mf_comm *c, mf_comm_wait *w, int32_t n, int64_t bytes)
 {
     if (n > w->room) {
@@ -220,7 +221,8 @@ static bool grow(mf_comm *c, mf_comm_wait *w, int32_t n, int64_t bytes)
     return true;
 }
 
-/* Copies pieces between host and device, and waits for it. This stream waits for no peer. */
+/* Copies pieces between host and device, and waits for the copies. This stream never waits for
+ * a peer. */
 static int copy(mf_comm *c, const mf_comm_wait *w, bool received)
 {
     cudaError_t e = cudaSuccess;
@@ -269,7 +271,7 @@ static int issue(mf_comm *c, mf_comm_wait *w)
     return failed(rc) || failed(end);
 }
 
-/* Issues what waits, as far as NCCL takes it. */
+/* Issues waiting transfers, as many as NCCL accepts. */
 static int go_on(mf_comm *c)
 {
     while (c->first) {
@@ -284,7 +286,7 @@ static int go_on(mf_comm *c)
     return 0;
 }
 
-/* One whose memory is large enough if there is one. */
+/* Returns an idle transfer, if possible one whose memory is large enough. */
 static mf_comm_wait *take_idle(mf_comm *c, int64_t bytes)
 {
     mf_comm_wait **at = &c->idle, *w;
@@ -308,9 +310,9 @@ static int start(mf_comm *c, int32_t n_send, const mf_comm_piece *send, int32_t 
 {
     int64_t bytes = 0;
     mf_comm_wait *w;
-    /* A peer would take this message for the one that failed. */
+    /* A peer would take this message for the message that failed. */
     if (c->broken) return 1;
-    c->broken = true; /* until the end of this function */
+    c->broken = true; /* reset at the end of this function */
     for (int32_t i = 0; i < n_send; i++)
         bytes += aligned(send[i].bytes);
     for (int32_t i = 0; i < n_recv; i++)
@@ -337,7 +339,7 @@ static int start(mf_comm *c, int32_t n_send, const mf_comm_piece *send, int32_t 
     return 0;
 }
 
-/* 0: done; 1: failed; -1: not yet. */
+/* Returns 0 if the transfer is done, 1 if it failed, -1 if it is not finished. */
 static int ask(mf_comm *c, mf_comm_wait *w)
 {
     if (w->stage == MOVED) return 0;
@@ -360,7 +362,7 @@ static int test(mf_comm *c, mf_comm_wait *w, bool *ret_done)
     return state > 0;
 }
 
-/* NCCL does not say which piece of a group is missing. */
+/* NCCL does not report which piece of a group is missing. */
 static bool waits_for(mf_comm_wait *w, int32_t peer)
 {
     for (int32_t i = 0; i < w->n; i++)

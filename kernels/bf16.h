@@ -1,16 +1,16 @@
 /* bf16.h: converts one number from f32 to bf16 and back.
  *
  * A bf16 is the upper half of an f32. Conversion to bf16 rounds to nearest, ties to even. A NaN
- * remains a NaN: its quiet bit is set, since without the lower half it could otherwise become
- * infinite. kernels/cpu/simd/vec.h has the same conversion for vectors, with the same bits. */
+ * remains a NaN: its quiet bit is set, because without the lower half it could become infinite.
+ * kernels/cpu/simd/vec.h has the same conversion for vectors, with the same bits. */
 #ifndef MF_BF16_H
 #define MF_BF16_H
 
 #include <stdint.h>
 #include <string.h>
 
-/* Functions that kernels of CUDA call, too; its compiler translates them twice, for host
- * and device. */
+/* Marks functions that CUDA kernels also call. The CUDA compiler translates them twice, for
+ * host and device. */
 #ifdef __CUDACC__
 #define MF_ON_DEVICE __host__ __device__
 #else

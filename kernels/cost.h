@@ -1,5 +1,6 @@
-/* cost.h: the cost of a call of each kernel on a GPU, by its arguments: mf_NAME_cost, from the
- * list in kernels.def, and what the formulas there have in common. */
+/* cost.h: the cost of a call of each kernel on a GPU, computed from its arguments:
+ * mf_NAME_cost, from the list in kernels.def, and functions that several of its
+ * formulas use. */
 #ifndef MF_KERNEL_COST_H
 #define MF_KERNEL_COST_H
 
@@ -9,7 +10,7 @@ typedef struct mf_cost {
     int64_t launches, bytes, flops;
 } mf_cost;
 
-/* Launches, bytes, operations; those that are not given are 0. */
+/* Launches, bytes and operations of a call; values that are omitted are 0. */
 #define MF_COST(...) mf_cost_of((const int64_t[3]){__VA_ARGS__})
 
 static inline mf_cost mf_cost_of(const int64_t count[3])
@@ -17,7 +18,8 @@ static inline mf_cost mf_cost_of(const int64_t count[3])
     return (mf_cost){.launches = count[0], .bytes = count[1], .flops = count[2]};
 }
 
-/* Elements of an operand, which repeats where its stride is 0; stride NULL: nowhere. */
+/* Returns the number of elements of an operand, which repeats where its stride is 0; stride
+ * NULL: it repeats nowhere. */
 static inline int64_t mf_elements(const int64_t dim[4], const int64_t *stride)
 {
     int64_t n = 1;
@@ -31,8 +33,8 @@ static inline bool mf_row_is_one(int fn)
     return fn == MF_ROW_MAX || fn == MF_ROW_LOGSUMEXP;
 }
 
-/* index_lists, with which other kernels begin, too: for each of few values all indices are
- * read once. */
+/* Returns the launches of index_lists, which is also the first part of other kernels: it reads
+ * all indices once for each group of values. */
 static inline int64_t mf_list_launches(int64_t m, int64_t n)
 {
     return m <= 0 ? 1 : n <= 1024 ? 5 : 7;
@@ -42,8 +44,9 @@ static inline int64_t mf_list_bytes(int64_t m, int64_t n)
     return 4 * (4 * m + 3 * n);
 }
 
-/* Whether a gemm is for kernels of our own, not for cuBLASLt; whether it is computed in bf16:
- * one of two types is for the general kernel, which multiplies in f32. */
+/* mf_gemm_own: whether our own kernels compute a gemm, and not cuBLASLt. The next function:
+ * whether it is computed in bf16. The general kernel, which multiplies in f32, computes a gemm
+ * of two types. */
 static inline bool mf_gemm_own(const mf_gemm *g)
 {
     return g->by != MF_BY_BATCH || g->a.row || g->b.row;
@@ -52,8 +55,8 @@ static inline bool mf_gemm_bf16(const mf_gemm *g)
 {
     return g->as_bf16 || (g->a.type == MF_CAST_BF16 && g->b.type == MF_CAST_BF16);
 }
-/* A dense gemm of bf16 is two launches if one long dimension along stored rows is no multiple
- * of eight (kernels/cuda/lt.c). */
+/* Returns the launches of a gemm. A dense gemm of bf16 is two launches if one long dimension
+ * along stored rows is no multiple of eight (kernels/cuda/lt.c). */
 static inline int64_t mf_gemm_launches(const mf_gemm *g)
 {
     enum { LONG = 2048, EIGHT = 8 };
@@ -76,8 +79,8 @@ static inline mf_cost mf_cost_of_gemm(const mf_gemm *g)
                    2 * each * g->m * g->n * g->k);
 }
 
-/* norm_backward: whether it sums over columns; whether it reads dy once more, as da, which
- * overwrites dy, comes last. */
+/* mf_norm_sums: whether norm_backward sums over columns. The next function: whether it reads dy
+ * once more, because da, which overwrites dy, is computed last. */
 static inline bool mf_norm_sums(const mf_norm_args *a)
 {
     return (a->dw || a->db) && a->kind != MF_NORM_FN_L2;
@@ -97,14 +100,15 @@ static inline int64_t mf_attention_bytes(const mf_attention_args *a)
     return (a->bf16 ? 2 : 4) * a->batch * a->head_dim * 2 *
            (a->t * a->heads + a->s * a->kv_heads);
 }
-/* The width of a head in the kernels of bf16; 0: those of f32 compute it. */
+/* Returns the width of a head in the kernels of bf16; 0: the kernels of f32 compute
+ * the call. */
 static inline int64_t mf_attention_width(const mf_attention_args *a)
 {
     if (!a->bf16 || a->head_dim % 8 != 0 || a->head_dim > 256) return 0;
     return a->head_dim <= 64 ? 64 : a->head_dim <= 128 ? 128 : 256;
 }
-/* Pairs of an assignment and a key, times the width. With keys of its own, each expert has an
- * equal share of the assignments. */
+/* Returns the number of pairs of an assignment and a key, times the width. If each expert has
+ * its own keys, each expert is assumed to have an equal share of the assignments. */
 static inline int64_t mf_grouped_attention_terms(const mf_grouped_attention_args *a)
 {
     const int64_t width = a->heads * a->head_dim;

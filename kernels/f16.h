@@ -1,5 +1,5 @@
-/* f16.h: converts one number from f16 (IEEE 754 binary16) to f32. This is exact, and a NaN
- * stays a NaN with the same payload. */
+/* f16.h: converts one number from f16 (IEEE 754 binary16) to f32. The conversion is exact, and
+ * a NaN stays a NaN with the same payload. */
 #ifndef MF_F16_H
 #define MF_F16_H
 
@@ -16,7 +16,8 @@ MF_ON_DEVICE static inline float mf_f16_to_f32(mf_f16 number)
     uint32_t bits = rest << 13;
     float value;
     memcpy(&value, &bits, sizeof value);
-    value *= 0x1p112f; /* exponents differ by 112; subnormal numbers become normal */
+    value *= 0x1p112f; /* the exponents of the formats differ by 112; subnormal numbers
+                        * become normal */
     memcpy(&bits, &value, sizeof bits);
     if (rest >= 0x7c00) bits = 0x7f800000 | rest << 13;
     bits |= sign;

@@ -1,28 +1,29 @@
 /* kernels/kernel.h: the table of numeric kernels, by backend.
  *
  * A kernel gets pointers, sizes and strides, never a tensor, in one struct of arguments. Each
- * is declared once, in kernels.def, with its formula, its arguments and its cost. `ref`
- * implements all of them with plain loops and double accumulators; tests compare the other sets
+ * kernel is declared once, in kernels.def, with its formula, its arguments and its cost. `ref`
+ * implements all kernels with plain loops and double accumulators; tests compare the other sets
  * with it. `cpu` begins as a copy of `ref` and replaces kernels by faster ones, so it is
  * complete, too.
  *
- * What a launch may assume (a backend that queues kernels copies the arguments by these rules):
+ * A launch may assume the following (a backend that queues kernels copies the arguments by
+ * these rules):
  *   - The launch context and the arguments are host memory, which the launch copies.
- *   - Pointers in the arguments are memory of the device, but for those to a mf_stored, which
- *     is host memory that does not change.
- *   - A kernel returns nothing and allocates nothing: the caller gives it work memory. An error
- *     that a kernel finds in its data is recorded in the context's fault.
+ *   - Pointers in the arguments are memory of the device, except pointers to an mf_stored,
+ *     which is host memory that does not change.
+ *   - A kernel returns nothing and allocates nothing: the caller provides its work memory. An
+ *     error that a kernel finds in its data is recorded in the context's fault.
  *   - A field that the caller does not set is 0 or NULL. An optional pointer may be NULL; the
- *     kernel's declaration says what that means.
+ *     kernel's declaration describes the meaning.
  *
  * No result depends on the number of threads: sums have a fixed order, and tiling does not
  * change results. Kernels may be called from any thread; calls that share no output may run at
  * the same time.
  *
  * Kernels that use indices do nothing after a fault (an index out of range, offsets that fall).
- * The graph makes the message (graph/exec.c), on the host after each node, on a device after
- * the run. AdamW finds the clip factor, and whether the step is skipped, where norm and loss
- * are. So the host need not wait for a kernel within a step. */
+ * The graph writes the message (graph/exec.c), on the host after each node, on a device after
+ * the run. AdamW computes the clip factor, and whether the step is skipped, in the memory where
+ * norm and loss are. So the host need not wait for a kernel within a step. */
 #ifndef MF_KERNEL_H
 #define MF_KERNEL_H
 
@@ -41,10 +42,12 @@
 typedef enum mf_fault_kind {
     MF_FAULT_NONE,
     MF_FAULT_RANGE,  /* element `index` of an i32 input is `value`, not in lo .. hi-1 */
-    MF_FAULT_OFFSET, /* offset[index] is value: below 0, above hi or below the one before */
-    MF_FAULT_CACHE,  /* sequence `index` would write lo positions at value; its cache has hi */
-    MF_FAULT_ORDER   /* assignment `index` of expert lo: its token, value, is not in 0 .. hi-1,
-                         or is lower than the one before it */
+    MF_FAULT_OFFSET, /* offset[index] is value: below 0, above hi or below the
+                      * previous offset */
+    MF_FAULT_CACHE,  /* sequence `index` would write lo positions at position value; its cache
+                      * has hi positions */
+    MF_FAULT_ORDER   /* in expert lo, the token of assignment `index` is value, which is not in
+                      * 0 .. hi-1, or is lower than the previous token */
 } mf_fault_kind;
 
 /* Kind of the element that is out of range. */
@@ -65,7 +68,7 @@ typedef enum mf_fault_what {
 
 typedef struct mf_fault {
     int32_t kind; /* mf_fault_kind */
-    int32_t what; /* mf_fault_what, of MF_FAULT_RANGE */
+    int32_t what; /* mf_fault_what, for MF_FAULT_RANGE */
     int32_t node; /* mf_kctx.node of the launch that found the fault */
     int32_t reserved;
     int64_t index, value, lo, hi;
@@ -82,26 +85,26 @@ typedef struct mf_draw_key {
 typedef struct mf_kctx {
     /* Runs fn(arg, t) for all t in [0, tiles). */
     void (*parallel)(int64_t tiles, void (*fn)(void *arg, int64_t tile), void *arg);
-    /* One Philox block: words 4 block .. 4 block + 3 of the stream (base/rng.h). */
+    /* Computes one Philox block: words 4 block .. 4 block + 3 of the stream (base/rng.h). */
     void (*rng_block)(uint64_t seed, uint64_t stream, uint64_t step, uint64_t block,
                       uint32_t out[4]);
-    const mf_draw_key *key; /* for random kernels; NULL if there are none */
+    const mf_draw_key *key; /* key of random kernels; NULL if there are no random kernels */
     /* number of threads that share the tiles; 0: unknown. Tiles may depend on it, but results
-     * must not */
+     * must not depend on it. */
     int threads;
-    mf_fault *fault; /* on the device; NULL: faults are not recorded */
+    mf_fault *fault; /* memory on the device; NULL: faults are not recorded */
     void *stream;    /* the device's stream; NULL on the host */
     int32_t node;    /* node of the graph to which this launch belongs, for the fault */
 } mf_kctx;
 
 /* Whether a fault was found before. Kernels that use indices, targets or offsets then return at
- * once, so that they do not read or write out of bounds. For the same reason they are launched
- * only after the kernels that check their indices, targets and offsets. */
+ * once, so they do not read or write out of bounds. For the same reason they are launched only
+ * after the kernels that check their indices, targets and offsets. */
 MF_ON_DEVICE static inline bool mf_kctx_failed(const mf_kctx *x)
 {
     return x->fault && x->fault->kind != MF_FAULT_NONE;
 }
-/* Records a fault, unless there is one already. */
+/* Records a fault, unless a fault is already recorded. */
 MF_ON_DEVICE static inline void mf_kctx_fail(const mf_kctx *x, mf_fault fault)
 {
     if (!x->fault || x->fault->kind != MF_FAULT_NONE) return;
@@ -151,7 +154,7 @@ typedef enum mf_map2_fn {
     MF_MAP_SUB,
     MF_MAP_MUL,
     MF_MAP_DIV,
-    MF_MAP_MAXIMUM, /* this and the next: NaN if a or b is NaN */
+    MF_MAP_MAXIMUM, /* MAXIMUM and MINIMUM: NaN if a or b is NaN */
     MF_MAP_MINIMUM,
     MF_MAP_GREATER, /* 1 where a > b, else 0 */
     MF_MAP2_COUNT
@@ -174,14 +177,15 @@ typedef enum mf_random_kind { MF_RANDOM_UNIFORM, MF_RANDOM_NORMAL } mf_random_ki
 
 /* ---- gemm ---- */
 
-/* A matrix that a gemm reads. Stored row r begins at data + ld * r; if `row` is given, it
+/* A matrix that a gemm reads. Stored row r begins at data + ld * r. If `row` is not NULL, it
  * begins at data + ld * row[r], and it is all zeros if row[r] < 0. */
 typedef struct mf_gemm_operand {
     const void *data;
     mf_cast_type type; /* f32 or bf16 */
     bool trans;        /* op(a) is the transpose of the stored matrix */
-    /* only for b: weights [n,k], dense and of a's type, that pack_weights of this set has
-     * written. Then b.trans is set, the groups are BATCH or ROWS, and b.row is NULL */
+    /* Only for b: weights [n,k], dense and of a's type, that pack_weights of this set has
+     * written. In this case b.trans must be set, the groups must be BATCH or ROWS, and b.row
+     * must be NULL. */
     bool packed;
     int64_t ld; /* distance of stored rows, in elements */
     const int32_t *row;
@@ -191,7 +195,7 @@ typedef struct mf_gemm_operand {
 typedef struct mf_gemm_result {
     void *data;
     mf_cast_type type; /* f32 or bf16; sums are in f32 or double, and rounded once */
-    int64_t ld, step;  /* distances, as in an operand */
+    int64_t ld, step;  /* distances, as in mf_gemm_operand */
 } mf_gemm_result;
 
 /* How a gemm is divided into groups; group i computes
@@ -204,10 +208,10 @@ typedef struct mf_gemm_result {
  * offset [groups + 1] never falls (check_offset); it is NULL for BATCH. */
 typedef enum mf_gemm_by { MF_BY_BATCH, MF_BY_ROWS, MF_BY_INNER } mf_gemm_by;
 
-/* What a gemm does with elements of c, beside writing them. All but NONE only where the set
- * says so (can_swiglu).
+/* What a gemm does with elements of c, in addition to writing them. All values except NONE
+ * require that the set supports them (can_swiglu).
  *   SWIGLU  also writes y[i,j] = gate[i] silu(c[i,j]) c[i,h+j], c [m,2h], y [m,h], from
- *           elements of c rounded to its type; c itself only if `keep` */
+ *           elements of c rounded to its type; writes c itself only if `keep` */
 typedef enum mf_gemm_epilogue { MF_EPILOGUE_NONE, MF_EPILOGUE_SWIGLU } mf_gemm_epilogue;
 
 /* c = alpha op(a) op(b) + bias + beta c, with op(a) [m,k], op(b) [k,n], c [m,n], all stored
@@ -225,7 +229,7 @@ typedef struct mf_gemm {
     const int32_t *offset;
     bool as_bf16;
     mf_gemm_epilogue epilogue;
-    mf_gemm_result y;  /* this and the following fields: for the epilogue */
+    mf_gemm_result y;  /* this field and the following fields are for the epilogue */
     const float *gate; /* [m]; NULL: 1 */
     bool keep;
 } mf_gemm;
@@ -235,8 +239,8 @@ typedef struct mf_gemm {
 typedef enum mf_norm_fn { MF_NORM_FN_RMS, MF_NORM_FN_LAYER, MF_NORM_FN_L2 } mf_norm_fn;
 
 /* ---- sizes of work memory in bytes; the memory is 64-byte aligned ---- */
-/* sum3: number of terms in one partial sum. Its work memory has a double for each partial sum
- * if a result has more than one. */
+/* sum3: number of terms in one partial sum. The work memory has a double for each partial sum
+ * if a result has more than one partial sum. */
 MF_ON_DEVICE static inline int64_t mf_sum3_chunk(int64_t inner)
 {
     return inner >= 16 ? 512 : 8192;
@@ -272,7 +276,8 @@ MF_ON_DEVICE static inline mf_bin_range mf_bin_range_of(int64_t experts, int64_t
     r.width = (hi + (double)most - r.lo) / (double)bins;
     return r;
 }
-/* Numbers below the range, and NaN, are in bin 0, those above it in the last. */
+/* Returns the bin of a value. Numbers below the range, and NaN, are in bin 0; numbers above the
+ * range are in the last bin. */
 MF_ON_DEVICE static inline int64_t mf_bin_of(float value, mf_bin_range r, int64_t bins)
 {
     const double at = floor(((double)value - r.lo) / r.width);
@@ -306,14 +311,15 @@ static inline size_t mf_grouped_attention_work(int64_t rows, int64_t experts, in
 }
 
 /* linear_cross_entropy: number of rows in a chunk. Logits of a small vocabulary stay in the L2
- * cache. With a large vocabulary they do not; then the cost of a chunk is that w and dw are
- * read from memory, and w is copied. */
+ * cache. With a large vocabulary they do not stay; the cost of a chunk is then that w and dw
+ * are read from memory, and w is copied. */
 static inline int64_t mf_linear_cross_entropy_chunk(int64_t rows, int64_t vocab)
 {
     const int64_t row = (int64_t)sizeof(float) * vocab, far = ((int64_t)160 << 20) / row;
     int64_t most = vocab <= 2048 ? ((int64_t)1 << 20) / row / 64 * 64 : far < 1280 ? far : 1280;
     if (most < 512) most = 512;
-    const int64_t chunks = (rows + most - 1) / most; /* of equal size, but for the last */
+    const int64_t chunks = (rows + most - 1) / most; /* chunks have equal sizes, except the
+                                                      * last one */
     return chunks > 1 ? (rows + 8 * chunks - 1) / (8 * chunks) * 8 : rows;
 }
 static inline size_t mf_align64(int64_t bytes)
@@ -345,7 +351,7 @@ static inline size_t mf_linear_cross_entropy_work(int64_t rows, int64_t d, int64
 /* Values that change from step to step. They are in memory of the device. */
 typedef struct mf_update_now {
     double lr, weight_decay, clip;   /* clip <= 0: no clipping */
-    double grad_scale;               /* multiplies gradients first */
+    double grad_scale;               /* gradients are first multiplied by it */
     double correction1, correction2; /* 1 - beta^step */
     double step;                     /* number of this step, from 1 */
 } mf_update_now;
@@ -354,8 +360,8 @@ typedef struct mf_update_now {
  * read on the device when the kernel runs, so that the host need not wait for these values. */
 typedef struct mf_update_args {
     double beta1, beta2, eps;
-    double lr_scale;    /* multiplies now->lr */
-    double decay_scale; /* multiplies now->weight_decay: 1 or 0 */
+    double lr_scale;    /* factor on now->lr */
+    double decay_scale; /* factor on now->weight_decay: 1 or 0 */
     bool l2;            /* adamw: decay is added to the gradient, as in Adam */
     const mf_update_now *now;
     /* norm = sqrt(sumsq[0]) grad_scale. The step is skipped if the norm or loss[0] is not
@@ -368,11 +374,11 @@ typedef struct mf_update_args {
 
 /* The values for the update of a range, computed from values in memory of the device. */
 typedef struct mf_update_factors {
-    double scale; /* of gradients; 0: the step is skipped */
+    double scale; /* factor on gradients; 0: the step is skipped */
     double lr, weight_decay, l2, correction1, correction2;
 } mf_update_factors;
 
-/* Called by kernels. */
+/* Computes the factors; kernels call this. */
 MF_ON_DEVICE static inline mf_update_factors mf_update_resolve(const mf_kctx *x,
                                                                const mf_update_args *p)
 {
@@ -391,15 +397,15 @@ MF_ON_DEVICE static inline mf_update_factors mf_update_resolve(const mf_kctx *x,
     return f;
 }
 
-/* Adafactor's constants, with the values of Shazeer and Stern 2018, except for eps1, which is
+/* Adafactor's constants, with the values of Shazeer and Stern 2018. Only eps1 differs: it is
  * the distance of f32 numbers at 1, as in PyTorch. */
 #define MF_ADAFACTOR_POWER 0.8
 #define MF_ADAFACTOR_EPS1  1.1920928955078125e-7
 #define MF_ADAFACTOR_EPS2  1e-3
 #define MF_ADAFACTOR_CLIP  1.0
 
-/* What Adafactor computes from now: the weight of the new squares in their means, and the
- * factor by which the relative step 1 / sqrt(step) is below lr, at most 1. */
+/* The values that Adafactor computes from `now`: the weight of the new squares in their means,
+ * and the factor by which the relative step 1 / sqrt(step) is smaller than lr, at most 1. */
 typedef struct mf_adafactor_factors {
     double fresh, relative;
 } mf_adafactor_factors;
@@ -411,7 +417,8 @@ MF_ON_DEVICE static inline mf_adafactor_factors mf_adafactor_resolve(const mf_up
                                     .relative = most > 1 ? 1 / most : 1};
     return f;
 }
-/* Elements of v of one group: means of the rows and of the columns, or of each element. */
+/* Returns the number of elements of v of one group: means of the rows and of the columns, or of
+ * each element. */
 MF_ON_DEVICE static inline int64_t mf_adafactor_state(int64_t rows, int64_t columns)
 {
     return rows > 0 ? rows + columns : columns;
@@ -446,23 +453,24 @@ static inline size_t mf_kernel_embedding_work(int64_t vocab, int64_t count)
 #include "kernels/kernels.def"
 
 typedef struct mf_kernels {
-    const char *name; /* "ref", "cpu" */
+    const char *name; /* for example "ref" or "cpu" */
     /* Called on the host: whether pack_weights has a layout for weights [n,k] of this type. */
     bool (*can_pack)(int type, int64_t n, int64_t k);
-    /* Called on the host: whether gemm computes g with its epilogue SWIGLU. NULL: no g. */
+    /* Called on the host: whether gemm computes g with its epilogue SWIGLU. NULL: never. */
     bool (*can_swiglu)(const mf_gemm *g);
 #define MF_KERNEL(fn, ...) void (*fn)(const mf_kctx *x, const mf_##fn##_args *a);
 #include "kernels/kernels.def"
-    /* The tiles in which sumsq adds a range of `total` elements, for those who have some of
-     * them. *ret_tile: elements of a tile; the last one may have fewer. part [count]: the sums
-     * of tiles first .. first + count - 1 of a. The sums of all tiles, added in their order to
-     * 0, are the sum of the range. NULL: the set, as `ref`, has one tile. */
+    /* Computes sums of the tiles in which sumsq adds a range of `total` elements, for callers
+     * that have only some of the tiles. *ret_tile: number of elements of a tile; the last tile
+     * may have fewer. part [count]: the sums of tiles first .. first + count - 1 of a. The sum
+     * of the range is the sums of all tiles, added to 0 in their order. NULL: the set has one
+     * tile, like `ref`. */
     void (*sumsq_tiles)(const mf_kctx *x, int64_t total, int64_t first, int64_t count,
                         const float *a, int64_t *ret_tile, double *part);
 } mf_kernels;
 
-/* Runs a kernel of a set, MF_RUN(set, context, NAME, .field = value, ...): fields that are not
- * given are 0 or NULL. MF_FOUR: the elements of an array, for a field of four. */
+/* MF_RUN(set, context, NAME, .field = value, ...) runs a kernel of a set; fields that are not
+ * set are 0 or NULL. MF_FOUR: the elements of an array, for a field of four elements. */
 #define MF_RUN(set, x, fn, ...) (set)->fn(x, &(mf_##fn##_args){__VA_ARGS__})
 #define MF_FOUR(v)                                                                             \
     {                                                                                          \
@@ -471,53 +479,55 @@ typedef struct mf_kernels {
 
 extern const mf_kernels mf_kernels_ref;
 
-/* The kernels of ref, replaced by those of kernels/cpu where it has them, for the best
- * instruction set of this machine or the one in the environment variable MOEFW_ISA. NULL if
- * that name is unknown or its instructions are not available, or if mf_kernels_gemm returns
- * NULL; the caller reports it, with mf_kernels_isas for the valid names. The first call
- * decides, opens the library that computes gemms, if one does, and must be on one thread.
- * Results differ between instruction sets by rounding. On one machine, with one instruction set
- * and one MOEFW_GEMM, they always have the same bits. */
+/* Returns the cpu set: the kernels of ref, replaced by those of kernels/cpu that exist for the
+ * instruction set. This is the best instruction set of this machine, or the one in the
+ * environment variable MOEFW_ISA. Returns NULL if that name is unknown or its instructions are
+ * not available, or if mf_kernels_gemm returns NULL; the caller reports this, with
+ * mf_kernels_isas for the valid names. The first call makes the choice, opens the library that
+ * computes gemms, if there is one, and must be made while there is one thread. Results differ
+ * between instruction sets by rounding. On one machine, with one instruction set and one
+ * MOEFW_GEMM, they always have the same bits. */
 const mf_kernels *mf_kernels_cpu(void);
-/* How many threads will call kernels at the same time (default: 1). A library that has memory
- * for each of them asks for it when it is opened. To be called before mf_kernels_cpu. */
+/* Sets how many threads will call kernels at the same time (default: 1). A library that needs
+ * memory for each thread allocates it when it is opened. Call this before mf_kernels_cpu. */
 void mf_kernels_expect_threads(int threads);
-/* Prepares the calling thread to compute by the cpu set, which packs operands in memory of the
- * thread; false: no memory. Tiles of a thread that has called it cannot fail for this. */
+/* Prepares the calling thread to compute with the cpu set, which packs operands in memory of
+ * the thread; false: no memory. After this call, tiles of the thread cannot fail because this
+ * memory is missing. */
 bool mf_kernels_begin_thread(void);
-/* The instruction sets that this build has and this machine can run, best first; NULL ends
- * the list. */
+/* Returns the instruction sets that this build contains and this machine can run, best first;
+ * NULL ends the list. */
 const char *const *mf_kernels_isas(void);
-/* The instruction set of mf_kernels_cpu; NULL if that returns NULL. */
+/* Returns the instruction set of mf_kernels_cpu; NULL if mf_kernels_cpu returns NULL. */
 const char *mf_kernels_isa(void);
-/* OpenBLAS: name, version, build, and the kernels that it chose, or the reason why it cannot be
- * used. Loads the library. */
+/* Returns a text about OpenBLAS: name, version, build, and the kernels that it chose, or the
+ * reason why it cannot be used. Loads the library. */
 const char *mf_kernels_blas(void);
-/* The code that computes plain gemms in the cpu set: "own" or "openblas", from the environment
- * variable MOEFW_GEMM; the default is "own" if vectors have more than four numbers, or if
- * OpenBLAS is missing, else "openblas". Our own kernels also compute gemms that no library
- * gets: with gathered rows, few rows or columns, and in bf16. NULL: the variable has an unknown
- * name, or one that cannot be used. */
+/* Returns the code that computes plain gemms in the cpu set: "own" or "openblas", from the
+ * environment variable MOEFW_GEMM. The default is "own" if vectors have more than four numbers,
+ * or if OpenBLAS is missing, else "openblas". Some gemms are never passed to a library but
+ * computed by our own kernels: gemms with gathered rows, with few rows or columns, and in bf16.
+ * NULL: the variable has an unknown name, or a name that cannot be used. */
 const char *mf_kernels_gemm(void);
-/* Why the library that MOEFW_GEMM names, or OpenBLAS where it is the default, cannot be used;
- * NULL: it can, or no library is wanted. */
+/* Returns why the library that MOEFW_GEMM names, or OpenBLAS if it is the default, cannot be
+ * used. NULL: it can be used, or no library is requested. */
 const char *mf_kernels_gemm_refused(void);
-/* The valid names of MOEFW_GEMM; NULL ends the list. */
+/* Returns the valid names of MOEFW_GEMM; NULL ends the list. */
 const char *const *mf_kernels_gemms(void);
 /* For tests and benchmarks: acts as if MOEFW_GEMM had this value (NULL or "": unset). Returns
- * false where mf_kernels_gemm would return NULL. To be called after the first call of
- * mf_kernels_cpu, and while no other thread uses kernels. */
+ * false if mf_kernels_gemm would return NULL. Call this after the first call of mf_kernels_cpu,
+ * and while no other thread uses kernels. */
 bool mf_kernels_use_gemm(const char *name);
 /* Runs `rounds` rounds of f32 multiply-adds on registers, with the widest vectors of the set,
  * in the calling thread. Returns the number of operations. Their rate is an upper bound for
  * f32 gemms. */
 double mf_kernels_multiply(int64_t rounds);
-/* For tests and benchmarks: the cpu set compiled for one of mf_kernels_isas; NULL if the name
- * is not in that list. The next call overwrites it. */
+/* For tests and benchmarks: returns the cpu set compiled for one of mf_kernels_isas; NULL if
+ * the name is not in that list. The next call overwrites it. */
 const mf_kernels *mf_kernels_cpu_for(const char *isa);
 
-/* Returns a set by name: "ref", "cpu"; NULL or "" stand for "cpu". NULL for an unknown name, or
- * if mf_kernels_cpu returns NULL; the caller reports it, since it has read MOEFW_KERNELS. */
+/* Returns a set by name: "ref", "cpu"; NULL or "" means "cpu". NULL for an unknown name, or if
+ * mf_kernels_cpu returns NULL; the caller reports this, because it has read MOEFW_KERNELS. */
 const mf_kernels *mf_kernels_select(const char *name);
 
 #endif

@@ -1,35 +1,40 @@
-/* stored.h: a weight W of groups of matrices [out,in] that is in memory as it is stored in a
- * file: in the types of files, cut into parts as the file cuts it. Nothing writes it, no
- * gradient of it is computed.
+/* stored.h: a weight W of groups of matrices [out,in] that is in memory in the form in which a
+ * file stores it: in the types of files, divided into parts as in the file. Nothing writes it,
+ * and no gradient of it is computed.
  *
- * A group is an expert; a weight that is no expert's has one. The outputs of a group are
- * divided among its parts (query, key, value; gate and up), each with a type of its own, since
- * tools quantize some tensors and leave others. Parts of all groups agree in all but type and
- * pointers. The weights are in memory of the host, often in pages of a file, aligned to the
- * size of their elements and no further. A device with memory of its own gets a copy of the
- * same bytes, each piece at a multiple of 64 bytes (core/graph/store/stored.c).
+ * A group is an expert; a weight that belongs to no expert has one group. The outputs of a
+ * group are divided among its parts (query, key, value; gate and up). Each part has its own
+ * type, because tools quantize some tensors and do not quantize others. Parts of all groups
+ * agree in everything except type and pointers. The weights are in memory of the host, often in
+ * pages of a file, and are only aligned to the size of their elements. A device with its own
+ * memory gets a copy of the same bytes, each piece at a multiple of 64
+ * bytes (core/graph/store/stored.c).
  *
- * Stored weights are read where files have them (kernels/stored.h, run/folder/stored_files.h).
- * A parameter may be bound to parts of mapped files, each with a pointer and a type: experts
- * are separate matrices on disk, so a grouped gemm gets a pointer for each expert's gate, up
- * and down, and no layout copy is made. A copy would double disk space and the time of an
- * import, and gain nothing: decoding reads whole rows of a part either way, and for prompts
- * panels are packed anyway. Few rows of x are multiplied from memory, converted in registers;
- * with more the engine packs bf16 and f32 in place, and other types are unpacked in blocks. For
- * many rows of bf16, GPTQ weights stay bytes and the rows become integers of nearly 12 bits,
- * which three instructions for bytes multiply with two weights (stored/gptq_many.c); sums are
- * exact, so this is also independent of the tiling. With AMX nothing is rounded: panels of any
- * type are unpacked to one to three planes of bf16 whose sum is the weight, in the order in
- * which tiles read them (stored/amx.c, stored/planes.h); integers of GPTQ need one, and sums
- * over a group are scaled. From 6 to 13 rows of a group on (f32: 57) this is faster than
- * reading from memory; which way a group goes depends on its own rows alone. Ops without such a
- * gemm get an f32 copy, which a cast node makes in each run. A device gets the same bytes,
- * once, when the store is sealed (graph/store/stored.c), each piece at a multiple of 64, so
- * kernels may load 16 bytes where rows of the file allow it. On CUDA (stored/stored.cuh,
- * stored/stored_bf16.cuh) up to 16 rows of x are multiplied in one pass over the weights, by
- * warps that read neighbouring bytes whichever way the file lies; more rows in bf16 by matrix
- * instructions, for which a weight is cut into one to three numbers of bf16, whose sum it is,
- * since rounding it would change the model. */
+ * Stored weights are read directly from the mapped files (kernels/stored.h,
+ * run/folder/stored_files.h). A parameter may be bound to parts of mapped files, each with a
+ * pointer and a type. Experts are separate matrices on disk, so a grouped gemm gets a pointer
+ * for each expert's gate, up and down, and no copy in another layout is made. A copy would
+ * double disk space and the time of an import without a benefit: decoding reads whole rows of a
+ * part in both cases, and for prompts panels are packed anyway.
+ *
+ * Few rows of x are multiplied directly from memory, with weights converted in registers. With
+ * more rows the engine packs bf16 and f32 in place, and other types are unpacked in blocks. For
+ * many rows of bf16, GPTQ weights stay bytes and the rows become integers of nearly 12 bits.
+ * Three instructions for bytes multiply such an integer with two weights (stored/gptq_many.c).
+ * The sums are exact, so results are also independent of the tiling. With AMX nothing is
+ * rounded: panels of any type are unpacked to one to three planes of bf16 whose sum is the
+ * weight, in the order in which tiles read them (stored/amx.c, stored/planes.h). Integers of
+ * GPTQ need one plane, and sums over a group are scaled. If a group has at least 6 to 13 rows
+ * (f32: 57), this is faster than reading from memory. The method for a group depends on its own
+ * rows alone. Ops without such a gemm get an f32 copy, which a cast node makes in each run.
+ *
+ * A device gets the same bytes, once, when the store is sealed (graph/store/stored.c). Each
+ * piece begins at a multiple of 64, so kernels may load 16 bytes at a time if the rows of the
+ * file allow it. On CUDA (stored/stored.cuh, stored/stored_bf16.cuh) up to 16 rows of x are
+ * multiplied in one pass over the weights, by warps that read neighbouring bytes in either
+ * layout of the file. More rows are multiplied in bf16 by matrix instructions. For these a
+ * weight is divided into one to three numbers of bf16 whose sum is the weight, because rounding
+ * it would change the model. */
 #ifndef MF_STORED_H
 #define MF_STORED_H
 
@@ -42,22 +47,23 @@ typedef enum mf_stored_type {
     MF_STORED_F32,
     MF_STORED_BF16,
     MF_STORED_F16,
-    /* of a part [rows,in], both divisible by 8; q is bits 4 (i mod 8) .. + 3 of data[i / 8, o],
-     * zero bits 4 (o mod 8) .. + 3 of zeros[g, o / 8], g = group_of[i]:
-     * W[o,i] = scales[g,o] (q - zero - 1) */
+    /* For a part [rows,in], both divisible by 8: q is bits 4 (i mod 8) .. + 3 of data[i / 8,
+     * o], zero is bits 4 (o mod 8) .. + 3 of zeros[g, o / 8], g = group_of[i], and W[o,i] =
+     * scales[g,o] (q - zero - 1) */
     MF_STORED_GPTQ4,
-    /* of a part [rows,in], in divisible by 32: W[o,i] = 2^(scales[o, i / 32] - 127) v, v one of
-     * 0 .5 1 1.5 2 3 4 6 with bit 3 as sign; the low half of a byte comes first; a scale of 255
-     * is NaN (OCP Microscaling Formats 1.0) */
+    /* For a part [rows,in], in divisible by 32: W[o,i] = 2^(scales[o, i / 32] - 127) v, where v
+     * is one of 0 .5 1 1.5 2 3 4 6 with bit 3 as its sign. The low half of a byte comes first.
+     * A scale of 255 is NaN (OCP Microscaling Formats 1.0) */
     MF_STORED_MXFP4,
     MF_STORED_TYPES
 } mf_stored_type;
 
-/* A matrix [rows,in] of a file. Row o of it is output first + o of its group; with `pairs` row
- * 2 i is output first + i and row 2 i + 1 output first + rows / 2 + i (rows is even). */
+/* A matrix [rows,in] of a file. Row o of the matrix is output first + o of its group. With
+ * `pairs` row 2 i is output first + i and row 2 i + 1 is output first + rows / 2 + i (rows
+ * is even). */
 typedef struct mf_stored_part {
     mf_stored_type type;
-    bool transposed; /* F32, BF16, F16: the file has [in,rows] */
+    bool transposed; /* F32, BF16, F16: the file stores [in,rows] */
     bool pairs;
     int64_t rows, first;
     int64_t ld;         /* F32, BF16, F16: distance of the file's rows, in elements */
@@ -65,30 +71,31 @@ typedef struct mf_stored_part {
                            in / 2] */
     const void *scales; /* GPTQ4: f16 [groups, rows]; MXFP4: u8 [rows, in / 32]; else NULL */
     const void *zeros;  /* GPTQ4: i32 [groups, rows / 8]; else NULL */
-    /* GPTQ4: [in], each 0 .. groups - 1, which the code that fills this has checked; NULL: i
-     * / group_size */
+    /* GPTQ4: [in], each element in 0 .. groups - 1; the code that fills this struct has checked
+     * them. NULL: the group of input i is i / group_size. */
     const int32_t *group_of;
     int64_t groups;     /* GPTQ4: number of groups of inputs, else 0 */
-    int64_t group_size; /* GPTQ4: inputs of a group where group_of is NULL; MXFP4: 32 */
+    int64_t group_size; /* GPTQ4: number of inputs of a group, if group_of is NULL; MXFP4: 32 */
 } mf_stored_part;
 
 typedef struct mf_stored {
     int64_t groups, out, in;
-    int64_t parts;              /* of each group; each output of a group is in one of them */
-    const mf_stored_part *part; /* [groups, parts]; memory of the device that reads the weight,
-                                   as is what the parts point to */
-    /* Of a copy on a device: the weight in memory of the host, whose parts say all but where
-     * the copy lies; else NULL */
+    int64_t parts;              /* number of parts of each group; each output of a group is in
+                                 * one of them */
+    const mf_stored_part *part; /* [groups, parts]; like the memory to which the parts point, it
+                                 * is in memory of the device that reads the weight */
+    /* For a copy on a device: the weight in memory of the host. Its parts contain everything
+     * except the addresses of the copy. Otherwise NULL. */
     const struct mf_stored *home;
 } mf_stored;
 
-/* The output of its group that row o of a part is. */
+/* Returns the output, within its group, to which row o of a part belongs. */
 MF_ON_DEVICE static inline int64_t mf_stored_output(const mf_stored_part *p, int64_t o)
 {
     return p->first + (p->pairs ? o / 2 + o % 2 * (p->rows / 2) : o);
 }
 
-#define MF_STORED_MOST        1678 /* see stored_gemm in kernels.def */
+#define MF_STORED_MOST        1678 /* kernels.def describes it at stored_gemm */
 #define MF_STORED_MOST_16     32767
 #define MF_STORED_MOST_DIGITS 32639
 

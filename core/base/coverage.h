@@ -1,6 +1,6 @@
-/* base/coverage.h: a process that ends by _exit or by a signal, or goes on as another
- * program, writes no counters of gcov by itself. MF_LAST(call) writes them before such a
- * call, in a build that has them. */
+/* base/coverage.h: writes the counters of gcov before a process ends by _exit or by a signal,
+ * or executes another program. In these cases gcov does not write its counters itself.
+ * MF_LAST(call) writes the counters before such a call, in a build that has them. */
 #ifndef MF_COVERAGE_H
 #define MF_COVERAGE_H
 

@@ -1,5 +1,5 @@
-/* base/error.c: the last error of each thread. It is in a fixed buffer, which a thread gets
- * with its first error, so reporting an error never fails. */
+/* base/error.c: the last error of each thread. The error is kept in a fixed buffer, which a
+ * thread allocates at its first error, so reporting an error never fails. */
 #include "base/error.h"
 #include "base/thread/thread_memory.h"
 
@@ -27,7 +27,7 @@ static texts *own(void)
 
 static struct {
     pthread_mutex_t lock;
-    int code; /* MF_OK: there was none */
+    int code; /* MF_OK: no error */
     char message[MESSAGE_MAX];
 } first_fault = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -49,7 +49,7 @@ static bool is_fault(int why)
     return why == EIO || why == ENOMEM || why == EMFILE || why == ENFILE || why == ENOBUFS;
 }
 
-/* Marks a message that was cut, without leaving half of a UTF-8 character. */
+/* Marks a message that was cut, and removes a UTF-8 character that was cut in the middle. */
 static void mark_cut(char *text, int full_length)
 {
     size_t end = MESSAGE_MAX - 4;

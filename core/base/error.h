@@ -31,8 +31,9 @@ int mf_fail_errno(int code, const char *fmt, ...) MF_PRINTF(2, 3);
  * its result. */
 int mf_fail_context(int code, const char *fmt, ...) MF_PRINTF(2, 3);
 
-/* The same with the name of a file, unless the message begins with it; only some of the
- * functions that check the content of a file know its name. */
+/* Puts the name of a file before the recorded message and returns code, unless the message
+ * already begins with that name. Only some of the functions that check the content of a file
+ * know the file's name. */
 int mf_fail_in(int code, const char *file);
 
 /* Text of this thread's last error, "" if there is none. Valid until this thread records or
@@ -43,27 +44,33 @@ void mf_error_clear(void);
 
 /* ---- faults of the machine ----
  *
- * No memory, a disk that does not read or write, no descriptor left. They are counted where
- * they are recorded, whatever becomes of the error: a caller that takes an error for a missing
- * file, or continues without an optional part, learns here whether the machine was
- * the cause. */
-unsigned long mf_faults(void); /* of this thread so far */
-/* The newest fault of this thread, and its code; NULL: none. Valid until the next one. */
+ * These are missing memory, a disk that does not read or write, and a process without free
+ * descriptors. Each fault is counted where it is recorded, even if the caller handles the
+ * error. A caller that treats an error as a missing file, or continues without an optional
+ * part, learns here whether the machine was the cause. */
+unsigned long mf_faults(void); /* number of faults of this thread so far */
+/* Returns the newest fault of this thread and stores its code; NULL: no fault. The text is
+ * valid until the next fault. */
 const char *mf_fault_last(int *ret_code);
-/* Counts a fault that errno describes, if it is one; errno does not change. */
+/* Counts the error that errno describes, if it is a fault of the machine; errno does
+ * not change. */
 void mf_fault_errno(const char *path);
-/* The first fault of the process, and its code; NULL: none. Valid until the process ends. */
+/* Returns the first fault of the process and stores its code; NULL: no fault. The text is valid
+ * until the process ends. */
 const char *mf_fault_first(int *ret_code);
 
-const char *mf_status_name(int code); /* "MF_ECONFIG" */
-const char *mf_status_text(int code); /* "configuration error" */
-int mf_status_exit(int code);         /* process exit code, 1 for an unknown code */
+const char *mf_status_name(int code); /* returns the name of the code, for
+                                       * example "MF_ECONFIG" */
+const char *mf_status_text(int code); /* returns a description, for example
+                                       * "configuration error" */
+int mf_status_exit(int code);         /* returns the exit code of a process; 1 for an
+                                       * unknown code */
 
-/* The name that is nearest to word, among the NULL-terminated names. The distance is the edit
- * distance; upper and lower case are equal, and a swap of two neighbours counts once. NULL if
- * no name is near enough to suggest: the distance must be at most 2 or at most a third of the
- * word's length, and less than the length of either word. A word of more than 96 bytes gets
- * no suggestion. */
+/* Returns the name that is nearest to word, among the NULL-terminated names. The distance is
+ * the edit distance; upper and lower case are equal, and a swap of two neighbours counts once.
+ * Returns NULL if no name is near enough to suggest: the distance must be at most 2 or at most
+ * a third of the word's length, and less than the length of either word. A word of more than 96
+ * bytes gets no suggestion. */
 const char *mf_nearest(const char *word, const char *const *names);
 
 #endif

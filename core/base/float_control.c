@@ -1,5 +1,5 @@
-/* base/float_control.c: reads and writes the control register of the processor. Values lack the
- * flags that arithmetic sets, so two readings of one setting are equal. */
+/* base/float_control.c: reads and writes the control register of the processor. The flags that
+ * arithmetic sets are removed from the value, so two reads of the same setting are equal. */
 #include "base/float_control.h"
 
 #include <fenv.h>
@@ -16,7 +16,7 @@ unsigned mf_float_control(void)
 
 void mf_float_control_set(unsigned control)
 {
-    fesetround((int)((control & ROUNDING) >> 3)); /* for the x87 unit, too */
+    fesetround((int)((control & ROUNDING) >> 3)); /* sets the rounding of the x87 unit, too */
     __builtin_ia32_ldmxcsr(control);
 }
 #elif defined(__aarch64__)

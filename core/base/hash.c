@@ -1,5 +1,5 @@
-/* base/hash.c: XXH3-128 of bytes and of files, by the xxHash library. The digest is the one
- * that xxh128sum prints. */
+/* base/hash.c: XXH3-128 of bytes and of files, computed by the xxHash library. xxh128sum prints
+ * the same digest. */
 #include "base/file/io.h"
 #include "base/file/io_raw.h"
 #include "base/mem.h"
@@ -30,7 +30,8 @@ static int hash_fd(int fd, const char *path, XXH3_state_t *state, unsigned char 
     for (;;) {
         ssize_t got = mf_raw_read(fd, buffer, room, offset);
         if (got < 0) return mf_fail_errno(MF_EIO, "%s: cannot read", path);
-        XXH3_128bits_update(state, buffer, (size_t)got); /* fails only without a buffer */
+        XXH3_128bits_update(state, buffer, (size_t)got); /* this call fails only if the buffer
+                                                          * is NULL */
         if ((size_t)got < room) return MF_OK;
         offset += (uint64_t)got;
     }

@@ -1,5 +1,5 @@
-/* base/hint.c: hints that a program adds to messages. They are set before there are threads,
- * and only read afterwards. */
+/* base/hint.c: hints that a program adds to messages. They are set before any thread is
+ * started, and are only read afterwards. */
 #include "base/hint.h"
 
 #include <stddef.h>

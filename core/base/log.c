@@ -1,5 +1,5 @@
-/* base/log.c: log lines go to the sink of the calling thread, or else to standard error. A line
- * to standard error is one write, so lines of several processes do not mix. */
+/* base/log.c: log lines go to the sink of the calling thread, or else to standard error. Each
+ * line to standard error is a single write, so lines of several processes do not mix. */
 #include "base/log.h"
 
 #include <stdio.h>
@@ -35,8 +35,8 @@ void mf_log_set_hook(void (*before_line)(void))
     hook = before_line;
 }
 
-/* Marks a line that was cut after `length` bytes, without leaving half of a UTF-8 character.
- * Returns the length of the line with its mark. */
+/* Marks a line that was cut after `length` bytes, and removes a UTF-8 character that was cut in
+ * the middle. Returns the length of the line with its mark. */
 static size_t mark_cut(char *text, size_t length)
 {
     size_t end = length - 3;

@@ -1,10 +1,11 @@
 /* base/log.h: log lines.
  *
  * A line goes to the sink of the calling thread. A thread without a sink writes to standard
- * error, as the program does: the level decides which lines are written, and a live progress
- * line (report/terminal/progress) has a hook that clears it before a log line. Level and hook
- * belong to the program. No lock protects them, so it sets them while no other thread logs.
- * Text for standard error passes through base/text/shown.h; a sink gets it as it is. */
+ * error. The program sets two things for standard error: a level, which decides what lines are
+ * written, and a hook, which clears a live progress line (report/terminal/progress) before a
+ * log line. No lock protects the level and the hook, so the program sets them while no other
+ * thread logs. Text for standard error passes through base/text/shown.h; a sink receives the
+ * text unchanged. */
 #ifndef MF_BASE_LOG_H
 #define MF_BASE_LOG_H
 
@@ -18,11 +19,11 @@ typedef struct mf_log_sink {
      * are dropped. */
     void (*line)(void *arg, mf_log_level level, const char *text);
     void *arg;
-    const struct mf_log_sink *outer; /* the sink that is in force while `line` runs */
+    const struct mf_log_sink *outer; /* the sink that is used while `line` runs */
 } mf_log_sink;
 
-/* Sets the sink of this thread (NULL: standard error) and returns the previous one, which the
- * caller restores. The sink must live as long as it is set. */
+/* Sets the sink of this thread (NULL: standard error) and returns the previous sink, which the
+ * caller restores later. The sink must stay valid while it is set. */
 const mf_log_sink *mf_log_redirect(const mf_log_sink *sink);
 
 void mf_log_set_level(mf_log_level highest);

@@ -13,8 +13,9 @@
 
 enum { ALIGNMENT = 64, LARGE_PAGE = 2 << 20, LARGE = 32 << 20 };
 
-/* Large blocks request large pages. A gemm reads many rows at once, each of them on another
- * small page, and in a virtual machine the address of each page is translated twice. */
+/* Requests large pages for large blocks. A gemm reads many rows at once, and with small pages
+ * each row is on another page. In a virtual machine the address of each page is
+ * translated twice. */
 static void *system_alloc(size_t bytes)
 {
     const size_t unit = bytes >= LARGE ? LARGE_PAGE : ALIGNMENT;
@@ -51,9 +52,9 @@ void *mf_alloc_raw(size_t bytes)
     return block;
 }
 
-/* Makes a large block zero by giving its pages back to the system, which gives pages of zeros
- * when they are touched. So parts that nothing touches, such as moments of frozen parameters,
- * take no memory. False: the caller must write the zeros. */
+/* Sets a large block to zero by returning its pages to the system, which supplies pages of
+ * zeros at the first access. So parts that are never accessed, such as moments of frozen
+ * parameters, use no memory. False: the caller must write the zeros. */
 static bool drop_pages(void *block, size_t bytes)
 {
     if (table != &system_table || bytes < LARGE) return false;

@@ -3,8 +3,8 @@
 #define MF_BASE_NAMED_VALUE_H
 
 typedef struct mf_named_value {
-    const char *name; /* NULL: not written */
-    double value;     /* NaN becomes null */
+    const char *name; /* NULL: the value is not written */
+    double value;     /* NaN is written as null */
 } mf_named_value;
 
 #endif

@@ -1,6 +1,6 @@
 /* base/processor.c: reads the name and the instruction sets of the processor from
- * /proc/cpuinfo. A missing file or line gives an empty text; a file that cannot be read, too,
- * with a warning. */
+ * /proc/cpuinfo. A missing file or line results in an empty text. A file that cannot be read
+ * does so, too, with a warning. */
 #include "base/processor.h"
 
 #include "base/file/io_raw.h"
@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The first processor's lines are shorter. */
+/* the lines of the first processor are shorter */
 enum { CPUINFO_MAX = 16384 };
 
 /* Copies the value of the first line that begins with key to `out`; "" if there is none. */

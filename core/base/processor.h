@@ -1,5 +1,5 @@
-/* base/processor.h: properties of the processor from /proc/cpuinfo; empty if it does not
- * contain them. */
+/* base/processor.h: properties of the processor from /proc/cpuinfo. A property that the file
+ * does not contain is empty. */
 #ifndef MF_BASE_PROCESSOR_H
 #define MF_BASE_PROCESSOR_H
 
@@ -7,10 +7,10 @@
 
 #define MF_CPU_TEXT 128
 
-/* The name of the processor, as its maker wrote it. */
+/* The name of the processor, as its manufacturer wrote it. */
 void mf_cpu_name(char out[MF_CPU_TEXT]);
-/* The instruction sets of the kernels that the processor has, of avx2, fma, avx512f,
- * avx512_bf16 and amx_bf16, separated by blanks. */
+/* The instruction sets that the kernels can use and the processor has, separated by blanks. The
+ * kernels use avx2, fma, avx512f, avx512_bf16 and amx_bf16. */
 void mf_cpu_features(char out[MF_CPU_TEXT]);
 
 #endif

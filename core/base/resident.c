@@ -50,10 +50,10 @@ mf_resident mf_resident_read(void)
     while (f && fgets(line, sizeof line, f)) {
         if (sscanf(line, "VmRSS: %lu kB", &kib) == 1) r.now = (size_t)kib * 1024;
         if (sscanf(line, "VmHWM: %lu kB", &kib) == 1) r.peak = (size_t)kib * 1024;
-        /* RssShmem has pages of files on tmpfs, the program's own among them */
+        /* RssShmem counts pages of files on tmpfs, which may include the program's own file. */
         if (sscanf(line, "RssAnon: %lu kB", &kib) == 1) r.own = (size_t)kib * 1024;
     }
     if (f) fclose(f);
-    if (r.own == 0) r.own = r.now; /* before Linux 4.5 */
+    if (r.own == 0) r.own = r.now; /* Linux before 4.5 does not report RssAnon */
     return r;
 }

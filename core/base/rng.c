@@ -154,7 +154,7 @@ uint64_t mf_rng_shuffled(uint64_t seed, uint64_t stream, uint64_t step, uint64_t
                          uint64_t index)
 {
     enum { ROUNDS = 6 };
-    int half = 1; /* bits of each of the two halves */
+    int half = 1; /* number of bits in each of the two parts of the index */
     while (half < 32 && n > UINT64_C(1) << (2 * half))
         half++;
     const uint64_t mask = (UINT64_C(1) << half) - 1;

@@ -12,27 +12,29 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* One Philox block: counter[4], key[2] -> 4 words. */
+/* Computes one Philox block: counter[4], key[2] -> 4 words. */
 void mf_philox4x32_10(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);
 
-/* 64-bit stream number of a name (FNV-1a). */
+/* Returns the 64-bit stream number of a name (FNV-1a). */
 uint64_t mf_rng_stream(const char *name);
 
-/* Block number `block` of the stream: key = seed, counter = (block, step ^ fold(stream)), each
- * 64 bits as (low, high) words. fold is a fixed bijection, so small stream numbers 0, 1, 2...
- * are as good as hashed names. */
+/* Computes block number `block` of the stream: key = seed, counter = (block, step ^
+ * fold(stream)), each 64 bits as (low, high) words. fold is a fixed bijection, so small stream
+ * numbers 0, 1, 2... are as good as hashed names. */
 void mf_rng_block(uint64_t seed, uint64_t stream, uint64_t step, uint64_t block,
                   uint32_t out[4]);
 
-/* Word index % 4 of block index / 4. */
+/* Returns word index % 4 of block index / 4. */
 uint32_t mf_rng_u32(uint64_t seed, uint64_t stream, uint64_t step, uint64_t index);
-/* Uniform integer in [0, n), n >= 1: the high 64 bits of n times a pair of words, with a bias
- * below n / 2^64. Index i takes words 2 (i % 2) and 2 (i % 2) + 1 of block i / 2. */
+/* Returns a uniform integer in [0, n), n >= 1: the high 64 bits of n times a pair of words. The
+ * bias is below n / 2^64. Index i uses words 2 (i % 2) and 2 (i % 2) + 1 of block i / 2. */
 uint64_t mf_rng_below(uint64_t seed, uint64_t stream, uint64_t step, uint64_t index,
                       uint64_t n);
-/* uniform: in [0,1) with 24 bits, from mf_rng_u32. normal: mean 0, variance 1, by Box-Muller:
- * words (2j) % 4 and (2j) % 4 + 1 of block j / 2 give index 2j (the cosine) and 2j + 1 (the
- * sine). fill: indices 0..n-1; uniforms, normals: from..from+n-1, from a multiple of 4. */
+/* uniform: a number in [0,1) with 24 bits, from mf_rng_u32. normal: a number with mean 0 and
+ * variance 1, by Box-Muller. Words (2j) % 4 and (2j) % 4 + 1 of block j / 2 determine the
+ * numbers at index 2j (the cosine) and 2j + 1 (the sine). fill: writes the numbers of indices
+ * 0..n-1. uniforms, normals: write the numbers of indices from..from+n-1; from is a multiple
+ * of 4. */
 float mf_rng_uniform(uint64_t seed, uint64_t stream, uint64_t step, uint64_t index);
 float mf_rng_normal(uint64_t seed, uint64_t stream, uint64_t step, uint64_t index);
 void mf_rng_fill_normal(uint64_t seed, uint64_t stream, uint64_t step, float *out, size_t n);
@@ -40,13 +42,13 @@ void mf_rng_uniforms(uint64_t seed, uint64_t stream, uint64_t step, uint64_t fro
                      size_t n);
 void mf_rng_normals(uint64_t seed, uint64_t stream, uint64_t step, uint64_t from, float *out,
                     size_t n);
-/* A permutation of 0..n-1 (Fisher-Yates from the top; position i takes
- * mf_rng_below(.., i, i + 1)). n <= INT32_MAX. */
+/* Writes a permutation of 0..n-1 (Fisher-Yates from the top; position i uses mf_rng_below(..,
+ * i, i + 1)). n <= INT32_MAX. */
 void mf_rng_permutation(uint64_t seed, uint64_t stream, uint64_t step, int32_t *out, size_t n);
 
-/* The element at `index` of a permutation of 0..n-1, in constant time and memory, for any n >=
- * 1: a Feistel network of Philox over the next power of 4, walked until it is below n. Another
- * permutation than that of mf_rng_permutation. */
+/* Returns the element at `index` of a permutation of 0..n-1, in constant time and memory, for
+ * any n >= 1. The permutation is a Feistel network of Philox over the next power of 4, repeated
+ * until the result is below n. It differs from the permutation of mf_rng_permutation. */
 uint64_t mf_rng_shuffled(uint64_t seed, uint64_t stream, uint64_t step, uint64_t n,
                          uint64_t index);
 

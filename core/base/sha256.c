@@ -63,7 +63,8 @@ static void base64(const unsigned char *p, size_t n, char *out)
 static const uint32_t start[8] = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
                                   0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
 
-/* Hashes the last n bytes; h is the state after those before, whole blocks. */
+/* Hashes the last n bytes. h is the state after the `before` bytes that precede them, which are
+ * whole blocks. */
 static void finish(uint32_t h[8], size_t before, const void *data, size_t n,
                    unsigned char hash[32])
 {
@@ -89,7 +90,7 @@ static void sha256(const void *data, size_t n, unsigned char hash[32])
     finish(h, 0, data, n, hash);
 }
 
-/* Hashes a key, each byte changed by `pad`, and n bytes behind it. */
+/* Hashes a key, with each byte changed by `pad`, followed by n bytes. */
 static void keyed(const unsigned char key[64], unsigned char pad, const void *data, size_t n,
                   unsigned char hash[32])
 {

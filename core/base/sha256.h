@@ -1,5 +1,5 @@
 /* base/sha256.h: the hash SHA-256 (FIPS 180-4), for hashes that third-party tools compare, and
- * for values that nobody may forge. */
+ * for values that nobody else may be able to forge. */
 #ifndef MF_BASE_SHA256_H
 #define MF_BASE_SHA256_H
 
@@ -8,7 +8,7 @@
 /* The hash of n bytes in base 64: 44 characters and a NUL. */
 void mf_sha256_base64(const void *data, size_t n, char out[45]);
 
-/* The same as 64 hexadecimal digits and a NUL, as sha256sum prints it. */
+/* Like mf_sha256_base64, but 64 hexadecimal digits and a NUL, as sha256sum prints them. */
 #define MF_SHA256_HEX 65
 void mf_sha256_hex(const void *data, size_t n, char out[MF_SHA256_HEX]);
 

@@ -1,5 +1,5 @@
-/* base/signal_name.c: names of signals: those of glibc, or, with another C library, a table of
- * the signals that end programs. */
+/* base/signal_name.c: names of signals. They come from glibc or, with another C library, from a
+ * table of the signals that end programs. */
 #include "base/signal_name.h"
 
 #include <signal.h>

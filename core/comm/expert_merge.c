@@ -5,7 +5,7 @@
  *   expert_offset   offset[l] = sum of counts[r,l] over r           no gradient
  *
  * counts [n,L+1] are the offsets of each sender's rows in the L experts (comm/expert_ranks.h).
- * Both ops move blocks of rows and set all other rows to 0. */
+ * The first two ops move blocks of rows and set all other rows to 0. */
 #include "comm/expert_merge.h"
 
 #include <string.h>

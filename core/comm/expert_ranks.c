@@ -1,6 +1,7 @@
-/* comm/expert_ranks.c: the ops that move rows between ranks. Counts travel first, once for each
- * layer and run; then every rank knows the size of each message, also of those in the backward
- * pass. A rank without a micro-batch (silent) sends nothing and gets nothing back. */
+/* comm/expert_ranks.c: the ops that move rows between ranks. Counts are sent first, once for
+ * each layer and run. Then every rank knows the size of each message, including the messages of
+ * the backward pass. A rank without a micro-batch (silent) sends nothing and receives
+ * no results. */
 #include "comm/expert_ranks.h"
 
 #include <string.h>
@@ -37,7 +38,7 @@ static int infer_counts(mf_infer *in)
     return mf_infer_set(in, 0, MF_I32, mf_shape2(n, experts / n + 1));
 }
 
-/* offset [n+1] as it begins at 0; all 0 if nothing is sent */
+/* Copies offset [n+1] shifted so that it begins at 0; all 0 if nothing is sent. */
 static void begin_at_0(const int32_t *offset, int64_t n, bool silent, int32_t *out)
 {
     for (int64_t i = 0; i <= n; i++)
@@ -75,8 +76,8 @@ static const mf_opdef counts_op = {.size = sizeof(mf_opdef),
 
 /* ---- rows ---- */
 
-/* One exchange: the rows of this rank are in `own`, grouped by the ranks that have their
- * experts; those of all others in `all`, `rows` for each rank. */
+/* One exchange. `own` contains the rows of this rank, grouped by the ranks that have their
+ * experts. `all` contains the rows of all other ranks, `rows` for each rank. */
 typedef struct movement {
     const mf_expert_ranks *e;
     const int32_t *offset, *counts;
@@ -94,8 +95,8 @@ static int64_t rows_from(const movement *m, int r)
     return m->counts[r * (m->local + 1) + m->local];
 }
 
-/* out: own rows are sent to the other ranks, and their rows are received; else results are sent
- * back, and received. */
+/* out: sends own rows to the other ranks, and receives their rows; otherwise sends results
+ * back, and receives results. */
 static int move(const movement *m, bool out)
 {
     mf_comm_piece own[MF_EXPERT_RANKS], all[MF_EXPERT_RANKS];

@@ -1,5 +1,5 @@
-/* comm/launch.c: reads the variables that launchers set. A launcher of the other implementation
- * is not noticed by MPI itself: each process would be a run of its own. */
+/* comm/launch.c: reads the variables that launchers set. This is needed because MPI itself does
+ * not detect the launcher of another implementation: each process would be a separate run. */
 #include "comm/launch.h"
 #include <stddef.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@ static const struct {
     {"SLURM_NTASKS", "PMIX_RANK", "openmpi", "a launcher with PMIx (srun --mpi=pmix)"},
 };
 
-/* A number from 0 to a million; -1: the variable is missing or no such number. */
+/* Returns a number from 0 to a million; -1: the variable is missing or is no such number. */
 static int number_of(const char *name)
 {
     char *end;

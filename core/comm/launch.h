@@ -1,16 +1,17 @@
-/* comm/launch.h: what the environment says about the launcher that has started this process. */
+/* comm/launch.h: describes the launcher that has started this process, from the environment. */
 #ifndef MF_COMM_LAUNCH_H
 #define MF_COMM_LAUNCH_H
 
 #include <stdbool.h>
 
 typedef struct mf_launch {
-    const char *launcher; /* for messages: "mpirun of Open MPI" */
-    const char *module;   /* the communicator that fits */
-    int rank, ranks;      /* of the launcher */
+    const char *launcher; /* name for messages, for example "mpirun of Open MPI" */
+    const char *module;   /* the communicator that fits the launcher */
+    int rank, ranks;      /* values from the launcher */
 } mf_launch;
 
-/* False if no launcher has started this process, or it has started only one. */
+/* Returns false if no launcher has started this process, or if the launcher has started only
+ * one process. */
 bool mf_launch_find(mf_launch *ret);
 
 #endif

@@ -1,8 +1,8 @@
 /* comm/world.c: opens a communicator module, and waits for its transfers.
  *
- * A wait never blocks in the engine: it asks again and again whether the transfer is done,
- * gives the processor away in between, and counts the time, so that a lost peer ends the run
- * with a message instead of a silent halt. */
+ * A wait never blocks in the engine: it tests again and again whether the transfer is done,
+ * yields the processor in between, and counts the time. So a lost peer ends the run with a
+ * message instead of a silent halt. */
 #include "comm/world.h"
 
 #include <moefw/version.h>
@@ -30,7 +30,7 @@ struct mf_world {
     int rank, ranks;
     double patience;
     bool agreed;
-    int64_t sent;          /* bytes so far */
+    int64_t sent;          /* number of bytes sent so far */
     mf_comm_place *places; /* [ranks] */
     mf_comm_piece *pieces; /* [2 ranks] for gathers */
 };
@@ -92,7 +92,7 @@ static int load(const char *comm, const mf_launch *l, bool launched, const mf_co
     return rc;
 }
 
-/* The largest message. Tests make it small. */
+/* Returns the maximum size of a message. Tests make it small. */
 static int64_t chunk(void)
 {
     const char *text = getenv("MOEFW_COMM_CHUNK");
@@ -162,7 +162,7 @@ static void give_up(int number)
 
 void mf_world_abort(mf_world *w, int code)
 {
-    /* If the engine itself hangs, the process ends nevertheless. */
+    /* This makes the process end even if the engine itself hangs. */
     mf_crash_ended(); /* the engine may call exit */
     last_code = code;
     signal(SIGALRM, give_up);
@@ -193,7 +193,7 @@ const mf_comm_place *mf_world_place(const mf_world *w, int rank)
 
 /* ---- transfers ---- */
 
-/* Records who is missing. */
+/* Records an error that names the peers that did not answer. */
 static int lost(const mf_world *w, mf_comm_wait *t, const char *what)
 {
     char list[512] = "";
@@ -206,7 +206,8 @@ static int lost(const mf_world *w, mf_comm_wait *t, const char *what)
                    used ? list : "the engine", w->patience);
 }
 
-/* First gives the processor away at once, then sleeps, up to a millisecond. */
+/* In the first turns yields the processor and returns at once; later sleeps up to
+ * a millisecond. */
 static void pause_a_little(int64_t turn)
 {
     if (turn < 2000) {

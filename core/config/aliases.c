@@ -1,6 +1,6 @@
-/* config/aliases.c: old names of keys, live options and words, with the present names. No other
- * file of core but lora_section.c has names from papers in its code. Old files and command
- * lines still mean the same run, bit for bit. */
+/* config/aliases.c: old names of keys, live options and words, with the present names. Except
+ * for lora_section.c, no other file of core has names from papers in its code. Old files and
+ * command lines still describe the same run, bit for bit. */
 #include "config/aliases.h"
 #include <stdio.h>
 #include <string.h>
@@ -21,7 +21,8 @@ const char *mf_alias_word(const char *option, const char *word)
 
 const char *const mf_alias_sections[] = {"lora", "film", NULL};
 
-/* section.key = VALUE becomes to_section.to_key = VALUE. key NULL: every key of the section. */
+/* section.key = VALUE is replaced by to_section.to_key = VALUE. key NULL: every key of
+ * the section. */
 static const struct {
     const char *section, *key, *to_section, *to_key;
 } moved[] = {
@@ -37,8 +38,8 @@ static const struct {
     {"film", NULL, "adapter.film", NULL},
 };
 
-/* section.key = value becomes to_section.plugin and an option of that plugin. The first old key
- * of a section creates the new section, which is off until its switch occurs. */
+/* section.key = value is replaced by to_section.plugin and an option of that plugin. The first
+ * old key of a section creates the new section, which is off until its switch occurs. */
 static const struct {
     const char *section, *key, *to_section;
     struct {
@@ -91,14 +92,15 @@ static int moved_of(const mf_ini_entry *e)
     return -1;
 }
 
-/* The new section of an old key; NULL: the key is not old. */
+/* Returns the new section of an old key; NULL: the key is not old. */
 static const char *new_section(const mf_ini_entry *e)
 {
     const int s = switch_of(e), k = moved_of(e);
     return s >= 0 ? switches[s].to_section : k >= 0 ? moved[k].to_section : NULL;
 }
 
-/* The index of the meaning of a value; -1: none. yes and no may be spelled as in any INI. */
+/* Returns the index of the meaning of a value; -1: none. yes and no may have any spelling that
+ * INI files allow. */
 static int meaning_of(int s, const char *value)
 {
     const char *first = switches[s].means[0].value;
@@ -153,8 +155,8 @@ static int put_entry(mf_ini *from, mf_ini *to, const mf_ini_entry *e)
     return put(to, section, e->key, e->value, e);
 }
 
-/* Sections keep the order of their first appearance. Those made from old keys come before new
- * adapters, in the order of the table. */
+/* Copies sections in the order of their first appearance. Sections made from old keys come
+ * before new adapters, in the order of the table. */
 static int put_sections(mf_ini *from, mf_ini *to)
 {
     int rc = MF_OK;

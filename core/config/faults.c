@@ -1,5 +1,5 @@
 /* config/faults.c: reports errors of a configuration, each with the line of its value. Without
- * a sink the first one is the result; with a sink all of them are passed to it. */
+ * a sink the first error is the result; with a sink all errors are passed to the sink. */
 #include "base/error.h"
 #include "config/section.h"
 
@@ -53,7 +53,8 @@ void mf_config_judge_refused(mf_config_faults *j, const mf_ini *given)
         mf_config_fault_at(j, e, NULL, "%s", why);
 }
 
-/* The later one of the entry and that of the key "SECTION.KEY" (NULL: no other key). */
+/* Returns the later of two entries: `at` and the entry of the key "SECTION.KEY" (NULL: no
+ * other key). */
 static const mf_ini_entry *later_of(mf_ini *ini, const mf_ini_entry *at, const char *other)
 {
     char section[64];

@@ -1,5 +1,5 @@
 /* config/load.c: fills the structs of all sections from the sources. Every key and every
- * section is checked at its line; this file knows them only from the tables. */
+ * section is checked at its line; this file knows keys and sections only from the tables. */
 #include "base/error.h"
 #include "config/aliases.h"
 #include "config/section.h"
@@ -8,7 +8,8 @@
 #include <stdarg.h>
 #include <string.h>
 
-enum { SECTIONS = 40 }; /* at most, with those that stand for others, and the end */
+/* maximum number of sections, including sections that abbreviate others, and the end mark */
+enum { SECTIONS = 40 };
 
 const char *const mf_section_auto[] = {"auto", NULL};
 
@@ -47,15 +48,16 @@ bool mf_section_fixed(const mf_section *s, const char *key)
     return lists(s->fixed, key);
 }
 
-/* With a sink, wrong values are passed to it and reading continues; without one, the first
- * error ends reading. */
+/* The state of loading. With a sink, wrong values are passed to the sink and reading continues.
+ * Without a sink, the first error ends the reading. */
 typedef struct loader {
     const mf_section_at *all;
     char *conf;
     mf_ini *ini;
     mf_arena *arena;
     mf_config_faults judge;
-    bool translated; /* the configuration of a run, whose sources may have other sections */
+    bool translated; /* this is the configuration of a run, whose sources may have
+                      * other sections */
 } loader;
 
 /* Records an error. Returns the status for the caller: MF_OK if reading continues. */
@@ -96,7 +98,8 @@ static void list_sections(const char *const *names, char *out, size_t size)
     }
 }
 
-/* All sections, those that stand for others too; [include] is for files that are included. */
+/* Lists all sections, including those that abbreviate others. [include] is listed for files
+ * that are included. */
 static void name_sections(const loader *l, const char *names[SECTIONS])
 {
     int n = 0;
@@ -113,7 +116,7 @@ static int unknown_section(loader *l, const mf_ini_entry *at)
     const char *names[SECTIONS];
     char word[64], hint[512], list[400], label[96];
     name_sections(l, names);
-    /* [regularizer], [regulariser.x] and [regularizer x] probably mean [regularizer.NAME] */
+    /* [regularizer], [regulariser.x] and [regularizer x] probably mean [regularizer.NAME]. */
     const size_t stem = strcspn(at->section, ". ");
     snprintf(word, sizeof word, "%.*s.", (int)(stem < 60 ? stem : 60), at->section);
     const char *nearest = mf_nearest(word, names);
@@ -163,8 +166,8 @@ static bool has_key(const mf_section *s, const char *key)
     return false;
 }
 
-/* Notes for each entry the section in which its key would be known, for messages about keys in
- * a wrong section. */
+/* Notes for each entry the section to which its key would belong, for messages about keys in a
+ * wrong section. */
 static void look_elsewhere(loader *l)
 {
     for (int i = 0; i < mf_ini_count(l->ini); i++) {
@@ -243,7 +246,7 @@ static int load_one(loader *l, const mf_section *s, const mf_ini_entry *at, void
                     bool *ret_keep)
 {
     *ret_keep = true;
-    /* a section before this one that was not used may have filled it */
+    /* A previous section that was not used may have filled the struct. */
     memset(out, 0, s->size);
     if (s->plugin) {
         mf_plugin_section *p = out;
@@ -284,8 +287,9 @@ static int load_named(loader *l, const mf_section_at *a)
     return MF_OK;
 }
 
-/* Core does not know plugins by name: a section for which no source names a plugin gets that of
- * the default preset. *preset is NULL until that preset is loaded. */
+/* Sets the plugin of a section for which no source names a plugin. Core has no names of plugins
+ * in its code, so the plugin comes from the default preset. *preset is NULL until that preset
+ * is loaded. */
 static int default_plugin(loader *l, mf_plugin_section *s, mf_ini **preset)
 {
     const char *path;

@@ -1,5 +1,6 @@
-/* config/lora_section.c: translates [lora]. Three of its keys together are one key of the
- * adapter, so each of them gives the value that they have so far, and the last one counts. */
+/* config/lora_section.c: translates [lora]. Three keys of [lora] together determine one key of
+ * the adapter. So each of the three sets that key to the value determined so far, and the last
+ * one counts. */
 #include "config/lora_section.h"
 
 #include <stdio.h>
@@ -9,11 +10,11 @@
 
 static const char into[] = "adapter.lora";
 
-/* The keys of [lora]; the others of the adapter are set in its own section. */
+/* The keys of [lora]. The other keys of the adapter are set in the adapter's own section. */
 static const char *const keys[] = {"rank",   "alpha",   "dropout", "targets", "rslora",
                                    "router", "experts", "layers",  "lr",      NULL};
 
-/* Words for targets; others are names or patterns of linear layers. */
+/* Words that are allowed in targets; other values are names or patterns of linear layers. */
 static const struct {
     const char *word, *layers;
 } targets[] = {
@@ -37,7 +38,7 @@ int mf_lora_begin(mf_ini *to, const mf_ini_entry *at)
 /* ---- where ---- */
 
 typedef struct names {
-    char text[160]; /* a value in a file has at most so many bytes */
+    char text[160]; /* a value in a file has at most this many bytes */
     size_t n;
     bool full;
 } names;
@@ -80,7 +81,7 @@ static int wrong(mf_ini *from, const mf_ini_entry *e, const char *expected)
                          e->value);
 }
 
-/* The last value of targets, and of the two switches, up to entry i. */
+/* Sets the key from the last value of targets, and of the two switches, up to entry i. */
 static int put_places(mf_ini *from, int i, mf_ini *to)
 {
     const mf_ini_entry *e = mf_ini_at(from, i);

@@ -1,5 +1,5 @@
 /* config/plugins.c: loads the plugins that a configuration names and checks their options.
- * Third-party files are first tried in one child process, all of them together. */
+ * Third-party files are first tried together in one child process. */
 #include "base/error.h"
 #include "base/mem.h"
 #include "config/aliases.h"
@@ -78,7 +78,8 @@ static int collect(const mf_section_at *all, const void *conf,
     return n;
 }
 
-/* Options of adapters that old keys switch off are still checked, as the old keys were. */
+/* Checks the options of adapters that old keys switch off. Older versions checked the old
+ * keys, too. */
 static int judge_switched(const mf_section_at *all, mf_ini *ini, mf_arena *arena,
                           const mf_problem_sink *sink)
 {
@@ -94,7 +95,7 @@ static int judge_switched(const mf_section_at *all, mf_ini *ini, mf_arena *arena
         p.of = mf_section_find(all, section);
         if (!p.of || !e || strcmp(e->value, "none") != 0) continue;
         if (mf_plugin_load(MF_ADAPTER, p.plugin, NULL, 0, &plugin) != MF_OK) {
-            mf_error_clear(); /* the plugin is not needed */
+            mf_error_clear(); /* the plugin is not needed, so the error is dropped */
             continue;
         }
         int rc = mf_section_plugin(&p, ini, arena, sink, &plugin, &conf);
@@ -117,7 +118,8 @@ int mf_sections_open_plugins(const mf_section_at *all, const void *conf, mf_ini 
     collect(all, conf, unused, used);
     for (int i = 0; i < n; i++)
         wants[i] = (mf_want){used[i]->of->kind, used[i]->plugin, used[i]->file, used[i]->line};
-    mf_plugins_try(wants, n); /* the loop below reports the errors again, one by one */
+    mf_plugins_try(wants, n); /* errors are ignored here, because the loop below reports them
+                               * one by one */
     for (int i = 0; i < n; i++) {
         const mf_loaded *plugin;
         void *own;

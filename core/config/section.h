@@ -1,10 +1,11 @@
-/* config/section.h: sections of the INI, described by the layers that own them.
+/* config/section.h: sections of the INI file, described by the layers of the program that
+ * own them.
  *
  * One option table per section is the only list of its keys. Reading, checks of bounds, the
- * nearest key in messages, the resolved INI, etc/moefw.ini and the manual's key lists use it. A
- * layer describes its sections beside its code; the owner of a whole configuration
- * (run/run_config.h) has a table of mf_section_at with the offsets of their values. No
- * section is known by name here.
+ * nearest key in messages, the resolved INI file, etc/moefw.ini and the manual's key lists use
+ * this table. A layer describes its sections beside its code. The owner of a whole
+ * configuration (run/run_config.h) has a table of mf_section_at with the offsets of their
+ * values. No section is known by name here.
  *
  * Integers, booleans (0 or 1) and enums are int64_t in the structs, because option tables write
  * that type. */
@@ -20,67 +21,71 @@
 #include <stdio.h>
 
 typedef struct mf_section {
-    const char *name; /* "train"; "regularizer." stands for all [regularizer.NAME] */
-    const char *help; /* one line */
+    const char *name; /* "train"; "regularizer." means every [regularizer.NAME] */
+    const char *help; /* help text of one line */
     const mf_option *options;
     size_t size;              /* size of the struct that the options fill */
-    const char *const *paths; /* keys whose values may be files; NULL: none */
-    /* The struct is an mf_plugin_section: further keys belong to a plugin of this kind. */
+    const char *const *paths; /* keys whose values may be paths of files; NULL: none */
+    /* the struct is an mf_plugin_section, and further keys belong to a plugin of this kind */
     bool plugin;
     mf_kind kind;
     /* For [PREFIX.NAME] without a plugin: completes the struct after its options were read.
-     * *ret_keep false: the section is not used. The struct begins like mf_named_section. */
+     * *ret_keep false: the section is not used. The struct must begin with the fields
+     * of mf_named_section. */
     int (*complete)(void *one, const char *section, const char *label, mf_arena *arena,
                     bool *ret_keep);
-    int most; /* greatest number of such sections; 0: any number */
-    /* Keys that say how a machine or a user runs things and leave model and results as they
-     * are; "*": all; NULL: none. Only these are read from moefw.ini files beside a
-     * configuration that is complete (config/sources.h). */
+    int most; /* maximum number of such sections; 0: any number */
+    /* Keys that describe how a machine or a user runs things, and that do not change model and
+     * results. "*": all keys; NULL: none. If the configuration is complete, only these keys are
+     * read from moefw.ini files (config/sources.h). */
     const char *const *local;
-    /* Keys that a run keeps when it is resumed, because weights or moments would mean something
-     * else; "*": all; NULL: none. */
+    /* Keys that a run keeps when it is resumed, because changing them would change the meaning
+     * of weights or moments. "*": all keys; NULL: none. */
     const char *const *fixed;
 } mf_section;
 
-/* The first fields of the struct of a [PREFIX.NAME] that belongs to no plugin. */
+/* The first fields of the struct of a section [PREFIX.NAME] that belongs to no plugin. */
 typedef struct mf_named_section {
     const char *section; /* "task.score" */
 } mf_named_section;
 
-/* Offset of the values of a section in the struct of a whole configuration. */
+/* The position of a section's values in the struct of a whole configuration. */
 typedef struct mf_section_at {
     const mf_section *section; /* NULL ends a table */
-    /* offset of the struct; for [PREFIX.NAME]: of a pointer to an array */
+    /* offset of the struct; for [PREFIX.NAME]: offset of a pointer to an array */
     size_t offset;
-    /* for [PREFIX.NAME]: offset of an int, the length of the array */
+    /* for [PREFIX.NAME]: offset of an int with the length of the array */
     size_t count;
 } mf_section_at;
 
-/* A section that belongs to a plugin: its name and core's own keys; the other keys are the
- * plugin's. [regularizer.X] and others without `plugin` use the plugin X; `plugin = none`
- * removes the section. [router] and [expert] without `plugin` use the default preset's. */
+/* A section that belongs to a plugin: its name and core's own keys; the other keys belong to
+ * the plugin. A section like [regularizer.X] without `plugin` uses the plugin X; `plugin =
+ * none` removes the section. [router] and [expert] without `plugin` use the plugin of the
+ * default preset. */
 typedef struct mf_plugin_section {
-    const char *section; /* "router", "regularizer.balance" */
-    const char *label;   /* "balance"; "" for router and expert */
-    const char *plugin;  /* name or path */
-    double weight;       /* for regularizers; default 1; live as regularizer.LABEL.weight */
-    int64_t every;       /* for controllers: steps between calls; default 1 */
+    const char *section; /* for example "router", "regularizer.balance" */
+    const char *label;   /* for example "balance"; "" for router and expert */
+    const char *plugin;  /* name or path of the plugin */
+    double weight;       /* for regularizers; default 1; the live
+                          * option regularizer.LABEL.weight */
+    int64_t every;       /* for controllers: number of steps between calls; default 1 */
     const char *at;      /* for adapters: points and linear layers; "": the plugin's default */
-    const char *layers;  /* for adapters: "all", "0-2, 5" */
+    const char *layers;  /* for adapters: list of blocks, "all" or "0-2, 5" */
     /* for adapters: factor on the learning rate of their parameters; default 1 */
     double lr;
-    const char *file; /* file of the key `plugin`, for messages */
+    const char *file; /* file that contains the key `plugin`, for messages */
     int line;
     const mf_section *of;        /* description of the section */
-    const char *const *reserved; /* its keys that belong to core, for mf_instance_new */
+    const char *const *reserved; /* keys of the section that belong to core,
+                                  * for mf_instance_new */
 } mf_plugin_section;
 
-/* ---- option tables ---- */
+/* no bound except that of the type */
 
-#define MF_NO_BOUND INFINITY /* no bound other than that of the type */
-/* Greatest number of steps and of batches, far below 2^63. */
+#define MF_NO_BOUND INFINITY /* no bound except that of the type */
+/* Maximum number of steps and of batches, far below 2^63. */
 #define MF_STEPS_MAX 1e15
-extern const char *const mf_section_auto[]; /* {"auto", NULL}: stands for 0 */
+extern const char *const mf_section_auto[]; /* the list {"auto", NULL}; auto means 0 */
 #define MF_SECTION_AUTO(conf, field, def, low, high, text)                                     \
     {                                                                                          \
         .name = #field, .help = text, .value = def, .type = MF_OPT_INT,                        \
@@ -95,35 +100,36 @@ extern const char *const mf_section_auto[]; /* {"auto", NULL}: stands for 0 */
 /* ---- reading ---- */
 
 /* Checks all of ini and fills the structs of `conf`, which must be zeroed; memory comes from
- * the arena. With a sink, wrong values are passed to it and reading continues; *ret_first is
- * the code of the first one. Without a sink the first error is returned. */
+ * the arena. With a sink, wrong values are passed to the sink and reading continues; *ret_first
+ * is the code of the first wrong value. Without a sink the first error is returned. */
 int mf_sections_load(const mf_section_at *all, void *conf, mf_ini *ini, mf_arena *arena,
                      const mf_problem_sink *sink, int *ret_first);
-/* Finds the description of a section: "regularizer." for "regularizer.x". NULL: none has it. */
+/* Finds the description of a section: "regularizer." for "regularizer.x". NULL: no description
+ * has the name. */
 const mf_section *mf_section_find(const mf_section_at *all, const char *name);
 /* Whether a key of the section is in its list `local`. */
 bool mf_section_local(const mf_section *s, const char *key);
 /* Whether a key of the section is in its list `fixed`. */
 bool mf_section_fixed(const mf_section *s, const char *key);
-extern const char *const mf_section_all_keys[]; /* {"*", NULL} */
-/* Whether the section stands for any number of sections, [regularizer.NAME]. */
+extern const char *const mf_section_all_keys[]; /* the list {"*", NULL} */
+/* Whether the description is for any number of sections, like [regularizer.NAME]. */
 bool mf_section_named(const mf_section *s);
 
 /* Loads the plugin of a section and checks its options (*ret_conf, from the arena). Errors:
  * those of mf_plugin_load; MF_ECONFIG. */
 int mf_section_plugin(const mf_plugin_section *p, mf_ini *ini, mf_arena *arena,
                       const mf_problem_sink *sink, const mf_loaded **ret, void **ret_conf);
-/* Loads and checks the plugins of all plugin sections of conf, except those for which `unused`
- * gives true (unused may be NULL). Errors: those of mf_plugin_load; MF_ECONFIG. The sink
- * receives all of them. */
+/* Loads and checks the plugins of all plugin sections of conf, except sections for which
+ * `unused` returns true (unused may be NULL). Errors: those of mf_plugin_load; MF_ECONFIG. The
+ * sink receives all errors. */
 int mf_sections_open_plugins(const mf_section_at *all, const void *conf, mf_ini *ini,
                              mf_arena *arena,
                              bool (*unused)(const void *conf, const mf_plugin_section *p),
                              const mf_problem_sink *sink);
 
 /* Makes the text "SECTION.plugin=WHAT", an assignment that replaces the configured plugin of
- * that kind; for kinds that may occur several times, it adds a section with the plugin's name.
- * The caller frees *ret with mf_free. MF_ENOMEM. */
+ * that kind. For kinds that may occur several times, the assignment adds a section with the
+ * plugin's name. The caller frees *ret with mf_free. MF_ENOMEM. */
 int mf_section_plugin_place(mf_kind kind, const char *name, const char *what, char **ret);
 
 /* ---- rules between keys ---- */
@@ -131,7 +137,7 @@ int mf_section_plugin_place(mf_kind kind, const char *name, const char *what, ch
 typedef struct mf_config_faults {
     mf_ini *ini;
     const mf_problem_sink *sink; /* NULL: only the first fault is recorded */
-    int first;                   /* MF_OK, or the first code */
+    int first;                   /* MF_OK, or the code of the first fault */
 } mf_config_faults;
 /* Reports a wrong value at its line. */
 MF_PRINTF(4, 5)
@@ -142,17 +148,17 @@ void mf_config_vfault_at(mf_config_faults *j, const mf_ini_entry *at, const char
 /* Reports the entries that were refused when the sources were read. */
 void mf_config_judge_refused(mf_config_faults *j, const mf_ini *given);
 /* Reports a broken rule between keys, with the key. other: "SECTION.KEY" of the other key of
- * the rule, or NULL. The line of the message is that of the one that was given last; there is
- * none if neither was given. */
+ * the rule, or NULL. The line of the message is the line of the key that was set last. If
+ * neither key was set, the message has no line. */
 MF_PRINTF(6, 7)
 void mf_config_fault(mf_config_faults *j, const char *section, const char *key,
                      const char *other, const char *nearest, const char *fmt, ...);
 
 /* ---- writing ---- */
 
-/* Writes all keys with their values; in plugin sections also all options of the plugin, or, if
- * it cannot be loaded or refuses its options, the keys that were given. In keys for files,
- * relative paths that exist become absolute. */
+/* Writes all keys with their values. In plugin sections it also writes all options of the
+ * plugin. If the plugin cannot be loaded or refuses its options, it writes the keys that were
+ * set. In keys for files, relative paths that exist become absolute. */
 void mf_sections_write(const mf_section_at *all, const void *conf, mf_ini *ini, FILE *out);
 /* Writes etc/moefw.ini: every key, commented out, with its default and help. */
 void mf_sections_template(const mf_section_at *all, FILE *out);

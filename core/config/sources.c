@@ -1,6 +1,6 @@
 /* config/sources.c: finds and reads the sources of a configuration: settings of machine and
  * user, the chain of presets and files, assignments on the command line. Later entries override
- * earlier ones; entries for a plugin that a later source replaced are marked optional. */
+ * earlier entries. Entries for a plugin that a later source replaced are marked as optional. */
 #include "config/sources.h"
 #include "config/aliases.h"
 
@@ -12,16 +12,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_INCLUDES   8 /* greatest number of files of which each includes the next */
+/* maximum length of a chain of files in which each file includes the next */
+#define MAX_INCLUDES   8
 #define MAX_SOURCES    (MAX_INCLUDES + 4)
 #define DEFAULT_PRESET "default"
-#define PRESET_MAX     (1 << 20) /* bytes of a file; the reader of INI files takes no more */
+#define PRESET_MAX     (1 << 20) /* maximum bytes of a file, the same as for any INI file */
 
 typedef struct sources {
     const mf_section_at *all;
     mf_ini *ini;
     mf_arena *arena;
-    int end[MAX_SOURCES]; /* entries before this belong to source i or an earlier one */
+    int end[MAX_SOURCES]; /* entries before this index belong to source i or an
+                           * earlier source */
     int n;
 } sources;
 
@@ -38,7 +40,7 @@ static bool has_suffix(const char *text, const char *suffix)
     return n >= m && strcmp(text + n - m, suffix) == 0;
 }
 
-/* The folders of presets, below mf_paths_presets(). quick/ has small versions of published
+/* The folders of presets, below mf_paths_presets(). quick/ contains small versions of published
  * models. The name of a preset does not contain its folder. */
 static const char *const preset_folders[] = {"", "/quick"};
 
@@ -136,8 +138,8 @@ int mf_config_preset_brief(mf_arena *arena, const char *name, const char **ret)
     return MF_OK;
 }
 
-/* Loads the local keys of a file. If the file cannot be found, its keys count as absent, so old
- * keys need no new names here: none of them is local. */
+/* Loads the local keys of a file. A file that cannot be found counts as a file without keys.
+ * Old keys are not translated here, because no old key is local. */
 static int load_local(sources *s, const char *path)
 {
     mf_ini *alone = mf_ini_new();
@@ -152,7 +154,8 @@ static int load_local(sources *s, const char *path)
     return rc;
 }
 
-/* Loads a file that may be missing; of one beside a complete configuration the local keys. */
+/* Loads a file that may be missing. If the configuration is complete, only the local keys of
+ * the file are loaded. */
 static int load_if_there(sources *s, const char *path, bool complete)
 {
     if (!path) return MF_ENOMEM;
@@ -187,9 +190,9 @@ static bool is_of_run(sources *s, const char *path)
     return manifest && mf_exists(manifest);
 }
 
-/* Whether the file is complete (config/sources.h). A file that cannot be read is not; its
- * loader gives the reason. Every version writes the same first line, so runs of all versions
- * are recognized. */
+/* Whether the file is complete (config/sources.h). A file that cannot be read is not complete;
+ * its loader reports the reason. Every version writes the same first line, so runs of all
+ * versions are recognized. */
 static int judge_complete(sources *s, const char *path, bool *ret)
 {
     char *text;
@@ -208,13 +211,14 @@ static int judge_complete(sources *s, const char *path, bool *ret)
     return MF_OK;
 }
 
-/* Finds the preset in the file's [include]; NULL if there is none. */
+/* Finds the entry of the preset in the file's [include]; NULL if there is none. */
 static int included(sources *s, const char *path, const mf_ini_entry **ret)
 {
     *ret = NULL;
     mf_ini *alone = mf_ini_new();
     if (!alone) return MF_ENOMEM;
-    mf_ini_keep_refused(alone); /* reported when the file is read as a whole */
+    mf_ini_keep_refused(alone); /* refused entries are reported later, when the whole file
+                                 * is read */
     int rc = mf_ini_load(alone, path);
     mf_ini_entry *e = rc == MF_OK ? mf_ini_get(alone, "include", "preset") : NULL;
     if (e) {
@@ -230,7 +234,7 @@ static int included(sources *s, const char *path, const mf_ini_entry **ret)
     return rc;
 }
 
-/* Loads the presets that the file includes, innermost first, then the file. */
+/* Loads the presets that the file includes, the innermost first, and then the file. */
 static int load_chain(sources *s, const char *path)
 {
     const char *chain[MAX_INCLUDES];
@@ -255,7 +259,7 @@ static int load_chain(sources *s, const char *path)
     return rc;
 }
 
-/* Adds one assignment, so that errors in its section or value name its origin. */
+/* Adds one assignment. Errors in its section or value then name its origin. */
 static int load_assignment(sources *s, const mf_assignment *a, int position)
 {
     mf_ini *alone = mf_ini_new();
@@ -280,9 +284,9 @@ static int load_assignments(sources *s, int n, const mf_assignment *assignments)
 
 /* ---- names ---- */
 
-/* The name for runs of this file: the file's name without its ending. For the resolved
+/* Returns the name for runs of this file: the file's name without its suffix. For the resolved
  * config.ini of a run it is the name of that run without its number, so repeating
- * "runs/x-3/config.ini" makes another x. */
+ * "runs/x-3/config.ini" makes another run x. */
 static const char *run_name(mf_arena *arena, const char *path)
 {
     const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
@@ -336,7 +340,7 @@ static int source_of(const sources *s, int entry)
 
 static void mark_section(const sources *s, const char *section)
 {
-    /* [n] the plugin that sources 0 .. i name for the section; NULL: none */
+    /* [n] the plugin that sources 0 .. i name for the section; NULL: none. */
     const char *plugin[MAX_SOURCES] = {NULL};
     mf_ini_entry *const first = mf_ini_first_of(s->ini, section);
     for (const mf_ini_entry *e = first; e; e = mf_ini_next_of(e))

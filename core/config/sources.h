@@ -9,42 +9,44 @@
 
 /* One value from the command line. */
 typedef struct mf_assignment {
-    const char *text;   /* "section.key=value" */
-    const char *origin; /* for messages: "--set", "--steps", "--plugin" */
+    const char *text;   /* for example "section.key=value" */
+    const char *origin; /* option of the command line, for messages: "--set",
+                         * "--steps", "--plugin" */
 } mf_assignment;
 
-/* The end of the first line, a comment, of a text that mf_config_write has written. Such a text
- * is complete. */
+/* The end of the first line of a text that mf_config_write has written. The line is a comment.
+ * Such a text is complete. */
 #define MF_CONFIG_COMPLETE ": every key resolved."
 
-/* Loads the sources, from weak to strong: system INI, user INI, the preset that CONFIG
- * includes, CONFIG (a file, a folder with config.ini, or a preset's name; NULL: the default
- * preset), then the assignments in their order. Old keys get their new names
- * (config/aliases.h). *ret_given: the unchanged sources, with the entries that were refused,
- * which are no error here; the caller frees it even after a failure. *ret_name, from the arena:
- * the name of runs, without a number. If a later source names another plugin for a section, the
- * section's earlier entries are marked optional.
+/* Loads the sources, from the weakest to the strongest: system INI, user INI, the preset that
+ * CONFIG includes, CONFIG (a file, a folder with config.ini, or a preset's name; NULL: the
+ * default preset), then the assignments in their order. Old keys are replaced by their new
+ * names (config/aliases.h). *ret_given: the unchanged sources, including the entries that were
+ * refused, which are no error here; the caller frees it even after a failure. *ret_name, from
+ * the arena: the name of runs, without a number. If a later source names another plugin for a
+ * section, the section's earlier entries are marked as optional.
  *
- * If CONFIG is complete, it is the description of a run, to which no system or user may add a
- * key or a section: of their files only the keys that `all` calls local are taken. Complete are
- * the config.ini of a run, which is beside manifest.json, and a file whose first line ends
- * with MF_CONFIG_COMPLETE. */
+ * If CONFIG is complete, it describes a run, to which no system or user may add a key or a
+ * section. From their files only the keys that `all` marks as local are used. Two kinds of
+ * files are complete: the config.ini of a run, which is beside manifest.json, and a file whose
+ * first line ends with MF_CONFIG_COMPLETE. */
 int mf_config_sources(const mf_section_at *all, mf_ini *ini, mf_arena *arena,
                       const char *config, int n, const mf_assignment *assignments,
                       mf_ini **ret_given, const char **ret_name);
 
 /* Finds a preset; *ret_path is the path of its file, from the arena. at: the entry that names
- * the preset; may be NULL. MF_ENOTFOUND, or MF_ECONFIG if `at` is given; the message names the
- * nearest preset. */
+ * the preset; may be NULL. Fails with MF_ENOTFOUND, or with MF_ECONFIG if `at` is not NULL; the
+ * message names the nearest preset. */
 int mf_config_preset(mf_arena *arena, const char *name, const mf_ini_entry *at,
                      const char **ret_path);
 
-/* What a preset is for: the first sentence of the comment that opens its file, up to a colon,
- * semicolon or parenthesis, without the preset's name; from the arena. "": it has no such
- * comment. Fails as mf_config_preset. */
+/* Returns a short description of a preset, from the arena: the first sentence of the comment
+ * that opens its file, up to a colon, semicolon or parenthesis, without the preset's name. "":
+ * the file has no such comment. Fails like mf_config_preset. */
 int mf_config_preset_brief(mf_arena *arena, const char *name, const char **ret);
 
-/* Names of presets, sorted, NULL-terminated, from the arena; empty if there are none. */
+/* Returns the names of presets, sorted, NULL-terminated, from the arena; empty if there
+ * are none. */
 const char *const *mf_config_preset_names(mf_arena *arena);
 
 #endif

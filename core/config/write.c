@@ -1,5 +1,5 @@
 /* config/write.c: writes the configuration as text: resolved, as a template with every key, and
- * as the manual's key lists. Reading a written text gives the same values. */
+ * as the manual's key lists. Reading a written text sets the same values. */
 #include "base/error.h"
 #include "base/mem.h"
 #include "base/text/ini_scan.h"
@@ -9,19 +9,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LINE_MAX_BYTES 190 /* MF_INI_LINE_MAX of base/text/ini_scan.h */
+#define LINE_MAX_BYTES 190 /* the same as MF_INI_LINE_MAX of base/text/ini_scan.h */
 
 static void write_pair(FILE *out, const char *key, const char *value)
 {
     fprintf(out, "%s = %s\n", key, value);
 }
 
-/* Makes an existing path absolute, so that the file means the same from any folder. */
+/* Makes an existing path absolute, so that the file has the same meaning from any folder. */
 static const char *anywhere(const char *path, char buf[PATH_MAX])
 {
     if (path[0] == '/' || path[0] == '\0' || strchr(path, '\n') != NULL) return path;
     if (realpath(path, buf) == NULL) {
-        mf_fault_errno(path); /* without one there is no such file */
+        mf_fault_errno(path); /* if this is no fault, the file does not exist */
         return path;
     }
     if (strlen(buf) > LINE_MAX_BYTES - 20) return path;
@@ -36,7 +36,8 @@ static bool is_path(const mf_section *s, const char *key)
     return false;
 }
 
-/* byte, char and builtin:NAME are no paths, even if a file of that name exists. */
+/* Whether the text names something built in. byte, char and builtin:NAME are no paths, even if
+ * a file of that name exists. */
 static bool is_builtin(const char *text)
 {
     return strcmp(text, "byte") == 0 || strcmp(text, "char") == 0 ||
@@ -72,8 +73,8 @@ static void write_as_given(mf_ini *ini, const mf_plugin_section *p, FILE *out)
     }
 }
 
-/* Writes all options of the plugin with their values; false if it cannot be loaded or its
- * options are not valid. */
+/* Writes all options of the plugin with their values. Returns false if the plugin cannot be
+ * loaded or its options are not valid. */
 static bool write_options(mf_ini *ini, const mf_plugin_section *p, FILE *out)
 {
     mf_arena *arena = mf_arena_new();
@@ -85,16 +86,16 @@ static bool write_options(mf_ini *ini, const mf_plugin_section *p, FILE *out)
         const mf_option *o = &plugin->schema.options[i];
         if (o->type == MF_OPT_STR && mf_option_string(o, conf) == NULL) continue;
         mf_option_text(o, conf, text, sizeof text);
-        /* An option of this name holds the path of a file that the plugin reads. */
+        /* An option of this name is the path of a file that the plugin reads. */
         const bool file = o->type == MF_OPT_STR && strcmp(o->name, "file") == 0;
         write_pair(out, o->name, file ? anywhere(text, path) : text);
     }
-    if (!ok) mf_error_clear(); /* the caller that needs the plugin reports the error */
+    if (!ok) mf_error_clear(); /* the code that needs the plugin reports the error */
     mf_arena_free(arena);
     return ok;
 }
 
-/* Copies a section. An adapter without `at` gets the default of its plugin. */
+/* Copies a section. For an adapter without `at`, sets the default of its plugin. */
 static mf_plugin_section settled(const mf_plugin_section *p)
 {
     mf_plugin_section s = *p;
@@ -103,7 +104,7 @@ static mf_plugin_section settled(const mf_plugin_section *p)
     if (mf_plugin_load(MF_ADAPTER, p->plugin, p->file, p->line, &plugin) == MF_OK)
         s.at = plugin->table.adapter.at;
     else
-        mf_error_clear(); /* the caller that needs the plugin reports the error */
+        mf_error_clear(); /* the code that needs the plugin reports the error */
     return s;
 }
 
@@ -122,7 +123,7 @@ static void write_plugin_section(mf_ini *ini, const mf_plugin_section *p, FILE *
     if (!write_options(ini, p, out)) write_as_given(ini, p, out);
 }
 
-/* The INI section from which `one`, an element of a named section, was read. */
+/* Returns the INI section from which `one`, an element of a named section, was read. */
 static const char *section_of(const mf_section *s, const void *one)
 {
     return s->plugin ? ((const mf_plugin_section *)one)->section
@@ -159,7 +160,7 @@ static const char *type_text(const mf_option *o, char *buf, size_t size)
     return buf;
 }
 
-/* Writes a text as lines of comment that the reader of INI files takes: none is too long. */
+/* Writes a text as lines of comment that are short enough for an INI file. */
 static void put_comment(FILE *out, const char *text)
 {
     enum { COMMENT_MAX = 150 };

@@ -1,4 +1,4 @@
-/* graph/access.c: how the host reads and writes tensors.
+/* graph/access.c: reads and writes tensors for the host.
  *
  * Code outside core/graph accesses the values of a tensor only through these functions, because
  * the values may be in memory of a device. On a device, `host` of a leaf that the host fills is
@@ -8,8 +8,8 @@
 
 #include <string.h>
 
-/* Whether t has values that can be read. A value that is not kept may have been overwritten
- * by another. */
+/* Whether t has values that can be read. If t is not kept, another value may have
+ * overwritten it. */
 static bool visible(const mf_tensor *t)
 {
     if (!t) return false;
@@ -67,7 +67,7 @@ const void *mf_tensor_host(const mf_tensor *t)
     return view ? view + owner->at : NULL;
 }
 
-/* If the input stays on the device, its present values are read from there first. */
+/* If the input stays on the device, its present values are first read from the device. */
 void *mf_tensor_input(mf_tensor *t)
 {
     if (!t || t->kind != MF_TENSOR_INPUT) return NULL;

@@ -1,6 +1,7 @@
-/* graph/backend.c: chooses the kernel set for the whole process. The first thread that needs it
- * chooses; the set never changes afterwards. Only threads that compute need it: a library that
- * computes gemms takes much memory as soon as it is opened. */
+/* graph/backend.c: chooses the kernel set for the whole process. The first thread that needs
+ * the set chooses it; the set never changes afterwards. Only threads that compute need it. The
+ * choice is made late because a library that computes gemms takes much memory as soon as it
+ * is opened. */
 #include "base/error.h"
 #include "base/thread/parallel.h"
 #include "graph/graph.h"
@@ -12,7 +13,7 @@
 #include <string.h>
 
 typedef struct verdict {
-    int code; /* MF_OK: there is a set */
+    int code; /* MF_OK: a set was chosen */
     char message[320];
 } verdict;
 

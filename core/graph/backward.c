@@ -3,13 +3,13 @@
  * Forward nodes are visited from last to first. When a node is visited, all nodes that read its
  * outputs have been visited, so the gradients of its outputs are complete. Contributions to the
  * gradient of a tensor are added in a fixed order. A parameter's gradient is stored as soon as
- * the first node that reads the parameter has been visited, not at the end, so that the memory
- * of the computed value becomes free early.
+ * the first node that reads the parameter has been visited, not at the end. So the memory of
+ * the computed value becomes free early.
  *
  * The backward function of some ops can also recompute the op's output, at little cost
  * (MF_OP_RECOMPUTES_OUT). To use this, a node that reads such an output waits. For y = x W^T
- * only the gradient of x is computed when the node is visited. The gradient of the weights,
- * dW = dy^T x, is computed once the backward function of the op that computed x has run. */
+ * only the gradient of x is computed when the node is visited. The gradient of the weights, dW
+ * = dy^T x, is computed after the backward function of the op that computed x has run. */
 #include "base/float_control.h"
 #include "graph/third_party.h"
 #include "graph/internal.h"
@@ -20,16 +20,17 @@
 typedef struct tape {
     mf_graph *g;
     int n_forward; /* number of nodes before gradients are added */
-    /* [tensor id] first node, in forward order, that contributes to its gradient; n_forward:
-     * none; -1: the gradient is stored */
+    /* [tensor id] first node, in forward order, that contributes to the tensor's gradient;
+     * n_forward: no node; -1: the gradient is stored */
     int *first_reader;
-    /* [tensor id] its recomputed value; the array is NULL if nothing is recomputed */
+    /* [tensor id] recomputed value of the tensor; the array is NULL if nothing is recomputed */
     mf_tensor **recompute;
-    int judged;   /* number of tensors that forget_cheap has seen; each is looked at once */
+    int judged;   /* number of tensors that forget_cheap has examined; it examines each
+                   * tensor once */
     int *waiting; /* [node] last node that waits for this node's recomputed output; -1: none */
-    int *before;  /* [waiting node] the previous node in that list; -1: none */
-    mf_scope scope; /* "grad of ..." of the node being visited */
-    const char *of; /* scope of the node for which `scope` was made */
+    int *before;  /* [waiting node] the previous node in the list of waiting nodes; -1: none */
+    mf_scope scope; /* scope "grad of ..." of the node that is being visited */
+    const char *of; /* scope of the forward node from which `scope` was made */
 } tape;
 
 static bool reaches(const mf_node *node, int i)
@@ -64,8 +65,8 @@ static int check_gradient(mf_graph *g, const mf_node *node, int i, const mf_tens
                         mf_dtype_text(type), mf_shape_text(x->shape, b));
 }
 
-/* Casts a gradient to the type that the input's gradient has, because a rule that is composed
- * of ops returns the type that these ops give. Then checks it. */
+/* Casts a gradient to the type that the input's gradient must have, and then checks it. The
+ * cast is needed because a rule that is composed of ops returns the type of these ops. */
 static int fit_gradient(mf_graph *g, const mf_node *node, int i, mf_tensor **d)
 {
     const mf_dtype type = mf_tensor_grad_type(node->in[i]);
@@ -104,8 +105,8 @@ static int grow_composed(mf_graph *g, const mf_node *node, mf_tensor *const *dou
     return mf_node_fail(g, node->op->name, node->scope, code, "its gradient rule failed");
 }
 
-/* Bit i is set if the backward function reads argument i. Its arguments are the inputs, the
- * outputs, and the gradients of the outputs. */
+/* Returns the arguments that the backward function reads: bit i is set if it reads argument i.
+ * Its arguments are the inputs, the outputs, and the gradients of the outputs. */
 static uint32_t fused_reads(const mf_node *node)
 {
     uint32_t inputs = node->op->backward_in & ((1u << node->n_in) - 1u);
@@ -114,8 +115,8 @@ static uint32_t fused_reads(const mf_node *node)
            ((1u << node->n_out) - 1u) << (node->n_in + node->n_out);
 }
 
-/* If an output has no gradient, the output itself is passed in place of the gradient: the
- * backward function uses its shape and does not read its values. */
+/* If an output has no gradient, the output itself is passed instead. The backward function uses
+ * only its shape and does not read its values. */
 static void set_fused_inputs(mf_node *to, const mf_node *node, mf_tensor *const *dout)
 {
     to->n_in = node->n_in + 2 * node->n_out;
@@ -211,8 +212,8 @@ static int compute_again(tape *tp, int from)
     return g->status;
 }
 
-/* Forgets recomputed values of cheap ops: later readers recompute them once more, so that they
- * need not stay in memory. */
+/* Forgets recomputed values of cheap ops, so they need not stay in memory: later readers
+ * recompute them once more. */
 static void forget_cheap(tape *tp)
 {
     const mf_graph *g = tp->g;
@@ -225,7 +226,8 @@ static void forget_cheap(tape *tp)
 
 static bool add_rows(tape *tp, int at, mf_tensor *dout);
 
-/* Adds nodes that compute the gradients of the inputs i of node `at` with wants[i]. */
+/* Adds nodes that compute the gradients of those inputs i of node `at` for which wants[i]
+ * is true. */
 static int grow(tape *tp, int at, const bool *wants)
 {
     mf_graph *g = tp->g;
@@ -261,8 +263,8 @@ static bool any_reaches(const mf_node *node, bool *wants)
 }
 
 /* Whether the gradients of all inputs except i can be computed later, after node `until` has
- * been visited. Only gradients of parameters can, and only if their contributions are then
- * added in the same order. */
+ * been visited. This is possible only for gradients of parameters, and only if their
+ * contributions are then added in the same order. */
 static bool may_wait(const mf_graph *g, int at, int until, int i)
 {
     int others = 0;
@@ -278,8 +280,8 @@ static bool may_wait(const mf_graph *g, int at, int until, int i)
     return others > 0;
 }
 
-/* Returns the index of an input that its producer's backward function can recompute, so that
- * the node may wait for it; -1: there is none. */
+/* Returns the index of an input that the backward function of its producer can recompute, so
+ * the node may wait for it; -1: there is no such input. */
 static int find_given(const tape *tp, int at)
 {
     bool wants[MF_OP_MAX_IN];
@@ -327,9 +329,9 @@ static int visit(tape *tp, int at, bool *ret_waits)
 
 /* ---- parameters ---- */
 
-/* Lets the node that computes the gradient write directly to the gradient's storage. That may
- * even be a node of the forward pass (linear_cross_entropy), since nothing else writes there
- * from then until the optimizer has read it. Returns false if the value is a leaf, has another
+/* Lets the node that computes the gradient write directly to the gradient's storage. This may
+ * even be a node of the forward pass (linear_cross_entropy), because no other node writes there
+ * until the optimizer has read the gradient. Returns false if the value is a leaf, has another
  * type or size, is already stored for another parameter, or must be readable after the run. */
 static bool bind(mf_tensor *value, mf_param *param)
 {
@@ -345,8 +347,8 @@ static bool bind(mf_tensor *value, mf_param *param)
 static int store_gradient(mf_graph *g, mf_tensor *leaf)
 {
     mf_tensor *pair[2] = {NULL, leaf->grad};
-    /* a stored parameter outside training has no gradient buffer: keep the value of
-     * the gradient */
+    /* Outside of training a stored parameter has no gradient buffer, so the value of the
+     * gradient is kept. */
     if (!leaf->param->grad) {
         mf_graph_keep(leaf->grad);
         return MF_OK;
@@ -363,8 +365,8 @@ static bool is_trained(const mf_tensor *t)
 }
 
 /* If the last contribution to a parameter's gradient consists of a few rows, stores the other
- * contributions first, and adds the rows to them in the storage. This saves a second gradient
- * of full size. Returns false if that is not possible. */
+ * contributions first, and then adds the rows in the storage. This avoids a second gradient of
+ * full size. Returns false if it is not possible. */
 static bool add_rows(tape *tp, int at, mf_tensor *dout)
 {
     mf_graph *g = tp->g;
@@ -399,7 +401,8 @@ static int store_completed(tape *tp, int at)
     for (int j = 0; j < node->n_in && tp->g->status == MF_OK; j++) {
         mf_tensor *t = mf_tensor_grad_owner(node->in[j]);
         if (!t || !is_trained(t) || tp->first_reader[t->id] != at) continue;
-        tp->first_reader[t->id] = -1; /* stored once, even if the node reads it twice */
+        /* The gradient is stored once, even if the node reads the parameter twice. */
+        tp->first_reader[t->id] = -1;
         if (enter_scope(tp, node) == MF_OK) store_gradient(tp->g, t);
     }
     return tp->g->status;
@@ -420,8 +423,9 @@ static int end_waiting(tape *tp, int at)
     return g->status;
 }
 
-/* Stores the gradients of parameters to which no node contributes: the seed of an output that
- * is the parameter itself, else zeros, or nothing if runs add to gradients. */
+/* Stores the gradients of parameters to which no node contributes. If the parameter itself is
+ * an output, the gradient is the seed; otherwise it is zero. If runs add to gradients, nothing
+ * is stored for the latter. */
 static int store_unreached(tape *tp, int n_tensors)
 {
     tp->scope.path = "grad";

@@ -1,12 +1,12 @@
-/* graph/bf16.c: gives each op its inputs in a type that it accepts, f32 or bf16.
+/* graph/bf16.c: converts the inputs of each op to a type that the op accepts, f32 or bf16.
  *
  * In a graph with the option bf16, gemms (MF_OP_GEMM) read bf16: the store's bf16 copy of a
  * parameter, or a cast of any other value. Their output is bf16, too, unless their attributes
- * ask for f32. Attention is a gemm in this sense where that is faster, else it reads f32
- * (MF_OP_ATTENTION). Other ops that accept bf16 read it as it is, unless one of the inputs that
- * may be bf16 is f32; for all other ops it is cast to f32. A value is cast once, however many
- * ops read it, metrics excepted. So an op never gets a type that it does not accept, and code
- * that adds ops, such as plugins, need not handle types. */
+ * request f32. Attention is treated as a gemm where this is faster, otherwise it reads f32
+ * (MF_OP_ATTENTION). Other ops that accept bf16 read bf16 values without a cast, unless one of
+ * the inputs that may be bf16 is f32. For all other ops bf16 is cast to f32. A value is cast
+ * once for all ops that read it, except metrics. So an op never gets a type that it does not
+ * accept, and code that adds ops, such as plugins, need not handle types. */
 #include "graph/third_party.h"
 #include "graph/internal.h"
 
@@ -47,7 +47,8 @@ static mf_tensor *to_f32(mf_graph *g, mf_tensor *t)
     if (t->as_f32) return t->as_f32;
     mf_tensor *value = cast(g, t, MF_F32);
     if (!value || g->metrics) return value;
-    if (t->dtype == MF_BF16) value->as_bf16 = t; /* no bits are lost */
+    /* The cast to f32 loses no bits, so the bf16 value can be used again. */
+    if (t->dtype == MF_BF16) value->as_bf16 = t;
     return t->as_f32 = value;
 }
 
@@ -56,7 +57,7 @@ bool mf_tensor_is_stored(const mf_tensor *t)
     return t->kind == MF_TENSOR_PARAM && t->node < 0 && t->param->stored;
 }
 
-/* Whether the op reads input i as it is stored. */
+/* Whether the op can read input i in its stored form. */
 static bool reads_stored(const mf_graph *g, const mf_opdef *op, int i)
 {
     const uint32_t flag = i == 0 ? MF_OP_STORED_0 : i == 1 ? MF_OP_STORED_1 : 0;
@@ -69,8 +70,9 @@ bool mf_op_multiplies_stored(const mf_graph *g, const mf_opdef *op, int n, mf_te
            mf_tensor_is_stored(in[1]);
 }
 
-/* Gives the op its inputs if one of them is a stored weight: all in f32, but rows that are
- * multiplied with it in bf16 if the graph has this option. */
+/* Sets the inputs of an op that has a stored weight as an input. All inputs become f32,
+ * except that the rows that are multiplied with the weight become bf16 if the graph has
+ * this option. */
 static int fit_stored(mf_graph *g, const mf_opdef *op, int n, mf_tensor *const *in,
                       mf_tensor **out)
 {
@@ -94,9 +96,10 @@ mf_tensor *mf_graph_to_f32(mf_graph *g, mf_tensor *t)
     return t->dtype == MF_BF16 ? to_f32(g, t) : t;
 }
 
-/* Whether the inputs that may be bf16 become bf16: those of gemms, and of attention where that
- * is faster. A cache is f32, and all of it would be converted: with few queries that takes
- * longer than attention in f32, which reads only what is filled. */
+/* Whether the inputs that may be bf16 become bf16: inputs of gemms, and inputs of attention
+ * where this is faster. A cache is f32, and all of it would be converted. With few queries
+ * the conversion takes longer than attention in f32, which reads only the filled part of
+ * the cache. */
 static bool wants_bf16(const mf_graph *g, const mf_opdef *op, int n, mf_tensor *const *in)
 {
     if (op->flags & MF_OP_GEMM) return g->bf16;

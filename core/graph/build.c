@@ -42,7 +42,7 @@ void mf_graph_free(mf_graph *g)
 int mf_graph_status(const mf_graph *g)
 {
     if (!g) return MF_ENOMEM;
-    /* other errors may have been recorded since, but callers report the thread's last one */
+    /* Other errors may have been recorded since, but callers report the thread's last error. */
     return g->status == MF_OK ? MF_OK : mf_fail(g->status, "%s", g->message);
 }
 
@@ -81,8 +81,8 @@ bool mf_graph_at_next(const mf_graph *g)
     return g && g->file && g->at_node == g->n_nodes;
 }
 
-/* Returns "linear (layers.0.router hash, hash.c:41)" in memory of the graph, or NULL if there
- * is no memory. */
+/* Returns a text like "linear (layers.0.router hash, hash.c:41)" in memory of the graph, or
+ * NULL if there is no memory. */
 static const char *title_of(mf_graph *g, const char *op, const char *scope)
 {
     if (!*scope && !g->file) return mf_arena_strdup(g->memory, op);
@@ -178,7 +178,7 @@ void *mf_graph_alloc(mf_graph *g, size_t bytes)
     return block + (ALIGNMENT - (uintptr_t)block % ALIGNMENT) % ALIGNMENT;
 }
 
-/* Returns the list with room for one more pointer; NULL: out of memory. */
+/* Returns the list with space for one more pointer; NULL: out of memory. */
 static void *grow(mf_graph *g, void *list, int n, int *room)
 {
     int more = *room ? 2 * *room : 64;

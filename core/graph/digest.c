@@ -1,5 +1,5 @@
 /* graph/digest.c: short digests of the outputs of a node, to compare runs of one graph. A
- * digest is of whole outputs, also of rows that the op leaves as they were. */
+ * digest covers whole outputs, including rows that the op does not change. */
 #include <string.h>
 #include "base/file/io.h"
 #include "graph/internal.h"

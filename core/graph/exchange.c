@@ -1,11 +1,11 @@
 /* graph/exchange.c: copies between host and device in a run. One copy before the run sends
- * inputs, live scalars, the key of random numbers and the caller's payload; one copy after
- * it brings back the fault, small kept values and payload.
+ * inputs, live scalars, the key of random numbers and the caller's payload. One copy after the
+ * run returns the fault, small kept values and the payload.
  *
  * Between launches the host reads nothing, except for fallbacks. A copy to the device is made
- * from one of two staging blocks, so that inputs can be filled again while the copy waits; a
- * block is reused when its event says that its copy is done. On the CPU host and device share
- * all memory, and nothing is copied, except to slots if there are several. */
+ * from one of two staging blocks, so inputs can be filled again while the copy waits. A block
+ * is reused after its event has signalled that its copy is done. On the CPU, host and device
+ * share all memory, and nothing is copied, except to slots if there are several. */
 #include "graph/internal.h"
 
 #include <string.h>
@@ -51,7 +51,8 @@ int64_t mf_exchange_reserve(mf_graph *g, size_t bytes)
     return (int64_t)at;
 }
 
-/* Sets the offsets of the leaves that travel, behind the key and the payload. */
+/* Sets the offsets of the leaves that are sent before each run. They follow the key and
+ * the payload. */
 static void lay_out(mf_graph *g)
 {
     mf_exchange *x = &g->exchange;
@@ -92,8 +93,8 @@ static int new_staging(mf_graph *g)
     return rc == MF_OK && !x->payload ? MF_ENOMEM : rc;
 }
 
-/* Allocates memory for constants and for inputs that stay, and copies their present values
- * to the device, once. */
+/* Allocates memory for constants and for inputs that stay, and copies their present values to
+ * the device, once. */
 static int new_fixed(mf_graph *g)
 {
     mf_device *d = g->options.device;
@@ -266,8 +267,8 @@ static const mf_fault *fault_of(const mf_graph *g, int slot)
     return (const mf_fault *)(const void *)slot_of(g, slot);
 }
 
-/* If the slot holds the results of the last run, copies them to the slot of views, so that
- * views need not read them from the device. */
+/* If the slot holds the results of the last run, copies them to the slot of views, so views
+ * need not read the results from the device. */
 static void take_view(mf_graph *g, int slot)
 {
     mf_exchange *x = &g->exchange;

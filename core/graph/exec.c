@@ -1,8 +1,8 @@
 /* graph/exec.c: functions that ops can call during a run (threads, random numbers), and the
  * messages of faults that kernels record.
  *
- * Kernels return nothing: they record the first fault in memory of the device. The message of a
- * fault is made here, so that it is the same wherever the kernel ran. */
+ * Kernels return nothing: they record the first fault in memory of the device. This file writes
+ * the message of a fault, so the message does not depend on where the kernel ran. */
 #include "graph/exec.h"
 
 #include "base/float_control.h"
@@ -14,11 +14,11 @@
 #include <stdio.h>
 
 /* The tiles of a plugin's op. A tile must leave its thread's floating-point control unchanged,
- * because the same threads compute everything after it. */
+ * because later computations of the same thread depend on it. */
 typedef struct watched {
     void (*fn)(void *arg, int64_t tile);
     void *arg;
-    /* before << 32 | after, of a tile that changed the control; 0: none did */
+    /* before << 32 | after, from a tile that changed the control; 0: no tile changed it */
     _Atomic uint64_t change;
 } watched;
 

@@ -1,7 +1,7 @@
-/* graph/exec.h: the context of a run, which each call of an op gets.
+/* graph/exec.h: the context of a run, which is passed to each call of an op.
  *
- * Code that calls an op's functions creates the context with mf_launch_init: graphs, and tests
- * of single ops. */
+ * Code that calls an op's functions creates the context with mf_launch_init. Graphs do this,
+ * and tests of single ops. */
 #ifndef MF_GRAPH_EXEC_H
 #define MF_GRAPH_EXEC_H
 
@@ -9,22 +9,23 @@
 
 struct mf_kernels;
 
-/* The context in which kernels are launched: the data of a run that core's own ops have in
- * addition to its mf_exec, to which call->exec points. Plugins never see it. */
+/* The context in which kernels are launched. Core's own ops reach it from call->exec, which
+ * points to its member exec. It contains data of a run that plugins never see. */
 typedef struct mf_launch {
-    mf_exec exec;                  /* first member: mf_call_launch converts its address */
+    mf_exec exec;                  /* must be the first member: mf_call_launch converts
+                                    * its address */
     struct mf_fault *fault;        /* device memory; kernels record the first fault here */
     const struct mf_draw_key *key; /* device memory; key of the random kernels */
     void *stream;                  /* the device's stream; NULL on the host */
     int32_t node;                  /* index of the running step of the graph, for the fault */
-    bool third_party; /* the running op belongs to a plugin: its tiles are watched */
-    /* Floating-point control before and after the tile or function of the op that changed it;
-     * both are equal if none did. */
+    bool third_party; /* the running op belongs to a plugin, so its tiles are checked */
+    /* Floating-point control before and after the tile or function of the op that changed it.
+     * Both are equal if it did not change. */
     unsigned float_before, float_after;
 } mf_launch;
 
-/* Sets all fields; fault, key and stream become NULL. kernels may be NULL for ops that
- * use none. */
+/* Sets all fields; fault, key and stream become NULL. kernels may be NULL for ops that use
+ * no kernels. */
 void mf_launch_init(mf_launch *l, const struct mf_kernels *kernels, bool training,
                     uint64_t seed, uint64_t step);
 

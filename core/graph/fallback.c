@@ -1,9 +1,9 @@
-/* graph/fallback.c: runs an op that the device cannot run on the host, in a graph on a device:
- * copies its data to the host, calls its host function, and copies the results back. These are
- * ops of plugins without launch functions or code for this device, and ops of core that launch
- * a kernel which the device's set lacks.
+/* graph/fallback.c: runs an op on the host in a graph on a device, if the device cannot run the
+ * op. It copies the op's data to the host, calls its host function, and copies the results
+ * back. Such ops are plugins' ops without launch functions or code for this device, and core's
+ * ops that launch a kernel that the device's set lacks.
  *
- * All fallbacks of a graph share one staging block, since they run one after another. Values
+ * All fallbacks of a graph share one staging block, because they run one after another. Values
  * that share memory on the device (ops in place) also share memory in the staging block. */
 #include "graph/internal.h"
 
@@ -36,8 +36,8 @@ static void add(mf_fallback *d, const mf_view *v, bool in)
     p->out = p->out || !in;
 }
 
-/* Logs, once for an op and once for a kernel, that the host computes; or refuses it. no_code:
- * the device has said why it cannot use the op's code. */
+/* Logs, once per op and once per kernel, that the host computes the op; or refuses it. no_code:
+ * the device has a text that says why it cannot use the op's code. */
 static int tell(mf_graph *g, const mf_node *node, const char *missing, bool no_code)
 {
     mf_device *d = g->options.device;
@@ -95,9 +95,9 @@ void mf_fallback_place(mf_graph *g, mf_replay *step)
     step->call.work = g->staging + step->fallback->work_at;
 }
 
-/* Copies to the host the values that the op reads, and the fault of earlier kernels: after a
- * fault indices may be wrong, and the op must not run. Before, it waits for the copies of the
- * fallback before this one, whose source is the same staging block. */
+/* Copies to the host the values that the op reads, and the fault of earlier kernels. After a
+ * fault indices may be wrong, so the op must not run. Before copying, it waits for the copies
+ * of the previous fallback, because they read from the same staging block. */
 static int fetch(mf_graph *g, const mf_fallback *d)
 {
     mf_device *device = g->options.device;

@@ -1,8 +1,8 @@
-/* graph/finite.c: finds the first op whose result has NaN or Inf.
+/* graph/finite.c: finds the first op whose result contains NaN or Inf.
  *
- * NaN and +Inf are always errors. -Inf may be intended: it masks logits, and it tells the
- * backward pass which rows attend to nothing. So -Inf is an error only in the first output of
- * an op whose inputs are all finite. */
+ * NaN and +Inf are always errors. -Inf may be intended: it masks logits, and it marks rows that
+ * attend to nothing for the backward pass. So -Inf is an error only in the first output of an
+ * op whose inputs are all finite. */
 #include "graph/internal.h"
 
 #include <inttypes.h>
@@ -27,9 +27,9 @@ static int64_t first_bad_of(const void *data, mf_dtype type, int64_t n, bool len
     return -1;
 }
 
-/* Returns the index of the first value of a tensor that is not finite; -1: all are finite, or
- * the tensor has no float values that can be read. lenient: -Inf is allowed. On a device the
- * tensor is read in pieces. */
+/* Returns the index of the first value of a tensor that is not finite; -1: all values are
+ * finite, or the tensor has no float values that can be read. lenient: -Inf is allowed. On a
+ * device the tensor is read in pieces. */
 static int64_t first_bad(const mf_graph *g, const mf_view *v, const mf_tensor *t, bool lenient,
                          float *ret_value)
 {

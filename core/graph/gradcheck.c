@@ -1,6 +1,6 @@
-/* graph/gradcheck.c: compares a graph's gradients with central differences; gradcheck.h has the
- * method. Only look, measure_noise and measure_rounding move values of a tensor, and each
- * restores them. */
+/* graph/gradcheck.c: compares a graph's gradients with central differences; gradcheck.h
+ * describes the method. Only look, measure_noise and measure_rounding change values of a
+ * tensor, and each function restores them. */
 #include "graph/gradcheck.h"
 
 #include "base/error.h"
@@ -15,8 +15,8 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { STEPS = 5 }; /* number of step sizes; each is a quarter of the previous one */
-/* relative rounding error of an output, including that of its inputs */
+enum { STEPS = 5 }; /* number of step sizes; each step is a quarter of the previous one */
+/* relative rounding error of an output, including the error of its inputs */
 #define ROUNDING (4 * 0x1p-24)
 
 typedef struct checker {
@@ -25,19 +25,19 @@ typedef struct checker {
     mf_run run;
     int n_out, n_in;
     mf_tensor *const *out, *const *in;
-    float **weight; /* [output] its weights in f */
+    float **weight; /* [output] weights of its values in f */
     float **before; /* [output] its values one step to the right */
     float **grad;   /* [input] copy of its gradient, since later runs reuse the memory */
-    /* The values of the forward pass through which a gradient flows, kept, and for all their
-     * elements together: the gradient of f, and room for the values at another point. The two
-     * buffers are made when a spot first needs them. */
+    /* The kept values of the forward pass through which a gradient flows. The two buffers hold,
+     * for the elements of all these values together, the gradient of f, and the values at
+     * another point. They are allocated when a spot first needs them. */
     mf_tensor **inner;
     int n_inner;
     int64_t inner_count;
     float *adjoint, *room;
-    double each;      /* operations of a forward pass */
-    double worst;     /* error of the tensor that is checked */
-    char unseen[256]; /* message about the first tensor that was not checked; "": none */
+    double each;      /* number of operations of a forward pass */
+    double worst;     /* largest error of the tensor that is being checked */
+    char unseen[256]; /* message about the first tensor that could not be checked; "": none */
     mf_gradcheck_report *report;
 } checker;
 
@@ -45,18 +45,18 @@ typedef struct checker {
 typedef struct spot {
     mf_tensor *x;
     const float *grad;
-    int64_t index;   /* one element; -1: all elements, each up or down */
+    int64_t index;   /* index of one element; -1: all elements, each moves up or down */
     uint64_t stream; /* random stream of the signs; 0: the signs of the gradient */
-    double scale;    /* slope that counts as large; tiny slopes are compared relative to it */
+    double scale;    /* a large slope of the tensor; tiny slopes are compared relative to it */
     double step;     /* the largest step, relative to max(1, |x|) */
-    /* Values of the elements: original, one step to the right, and at present. */
+    /* Values of the elements: original, one step to the right, and present. */
     float *base, *trial, *now;
-    float *sign; /* 1 or -1: the direction in which each element moves */
-    int64_t n;   /* number of elements: 1 or all */
+    float *sign; /* 1 or -1: the direction in which the element moves */
+    int64_t n;   /* number of elements: 1, or all */
 } spot;
 
-/* Differences of f between a step to the right and a step to the left. noise: how much of it
- * may be rounding of the outputs. */
+/* Difference of f between a step to the right and a step to the left. noise: how much of the
+ * difference may be rounding of the outputs. */
 typedef struct probe {
     double numeric, analytic, noise;
 } probe;
@@ -78,7 +78,7 @@ static int put(const spot *s, const float *from)
     return mf_tensor_write(s->x, from, offset_of(s), (size_t)s->n * sizeof *from);
 }
 
-/* Fills s->sign. Every point of a spot is reached along the same signs. */
+/* Fills s->sign. All points of a spot are reached along the same signs. */
 static void choose_signs(const checker *c, spot *s)
 {
     for (int64_t i = 0; i < s->n; i++) {
@@ -91,8 +91,8 @@ static void choose_signs(const checker *c, spot *s)
     }
 }
 
-/* Moves a single element by h max(1, |x|), or each of n elements by 4 / sqrt(n) times that,
- * which together is a Euclidean distance of 4 h or more. */
+/* Moves a single element by h max(1, |x|). Moves each of n elements by 4 / sqrt(n) times as
+ * much, which together is a Euclidean distance of 4 h or more. */
 static int displace(const spot *s, double h)
 {
     double spread = s->index < 0 ? 4 / sqrt((double)s->n) : 1;
@@ -164,11 +164,11 @@ static int look(checker *c, spot *s, double right, double left, probe *ret)
 /* ---- the noise of f ----
  *
  * If large numbers cancel within the graph, the rounding of the outputs underestimates the
- * noise of f. Two estimates cover more: measure_noise sees what changes from point to point,
- * also within ops; measure_rounding also sees rounding that is the same at nearby points. */
+ * noise of f. measure_noise also detects noise within ops that changes from point to point;
+ * measure_rounding also detects rounding that is the same at nearby points. */
 
-/* Measures the noise of f around the spot. f is computed at points close together: their fourth
- * differences remove the smooth part of f and leave the noise (Hamming). */
+/* Measures the noise of f around the spot. f is computed at close points. Fourth differences
+ * remove its smooth part and leave the noise (Hamming). */
 static int measure_noise(checker *c, spot *s, double *ret)
 {
     enum { POINTS = 9, ORDER = 4 };
@@ -208,7 +208,7 @@ static int read_inner(const checker *c, bool gradients, float *to)
     return code;
 }
 
-/* Computes the gradient of f by all inner values at the original point. */
+/* Computes the gradient of f with respect to all inner values at the original point. */
 static int read_adjoints(checker *c)
 {
     if (c->adjoint) return MF_OK;
@@ -220,8 +220,8 @@ static int read_adjoints(checker *c)
     return code == MF_OK ? read_inner(c, true, c->adjoint) : code;
 }
 
-/* Returns the square root of a sum of squares over the inner values that differ from c->room:
- * how much half a unit in the last place of the value changes f. */
+/* Returns the square root of a sum of squares over the inner values that differ from c->room.
+ * Each term is the change of f when the value changes by half a unit in the last place. */
 static double rounding_of_changed(const checker *c)
 {
     const float *before = c->room, *adjoint = c->adjoint;
@@ -242,8 +242,8 @@ static double rounding_of_changed(const checker *c)
 }
 
 /* Estimates the rounding of f from the condition of the graph: the size of each value that
- * depends on the spot, times the gradient of f by it. Values that a large step leaves as they
- * are do not depend on the spot. */
+ * depends on the spot, times the gradient of f with respect to the value. Values that a large
+ * step does not change do not depend on the spot. */
 static int measure_rounding(checker *c, spot *s, double *ret)
 {
     const double far = 0x1p-2;
@@ -262,12 +262,12 @@ static int measure_rounding(checker *c, spot *s, double *ret)
 
 typedef struct verdict {
     double analytic, numeric, error;
-    double off, tolerated; /* |analytic - numeric|; its largest value that passes */
+    double off, tolerated; /* |analytic - numeric|; the largest value of it that passes */
     double gain;           /* error of numeric per unit of noise in f */
-    double noise;          /* of numeric, by the rounding of the outputs */
+    double noise;          /* noise of numeric that the rounding of the outputs causes */
     bool kink;
-    bool hidden;  /* it agrees, but only because the measured noise is as large as a slope */
-    bool noisy;   /* it agrees within the measured noise only */
+    bool hidden;  /* the slopes agree, but the measured noise is as large as a slope */
+    bool noisy;   /* the slopes agree only within the measured noise */
     bool blurred; /* the rounding noise is larger than the tolerance */
 } verdict;
 
@@ -276,15 +276,15 @@ static double tolerance(const checker *c, const spot *s, double a, double b)
     return c->o.atol + c->o.rtol * fmax(fmax(fabs(a), fabs(b)), s->scale);
 }
 
-/* Returns how far a step h moves f per unit of slope. */
+/* Returns how much a step h changes f per unit of slope. */
 static double length_of(const spot *s, double h)
 {
     double size = s->index < 0 ? 4 : fmax(1, fabs((double)s->base[0]));
     return h * size;
 }
 
-/* Judges a slope that was found from steps whose lengths add to `length`; gain: its error per
- * unit of noise in f, times `length`. */
+/* Judges a slope that was computed from steps whose lengths add up to `length`. gain: the error
+ * of the slope per unit of noise in f, times `length`. */
 static void weigh(const checker *c, const spot *s, double length, double gain, verdict *v)
 {
     v->gain = gain / length;
@@ -295,9 +295,9 @@ static void weigh(const checker *c, const spot *s, double length, double gain, v
     if (!(v->error < INFINITY)) v->error = INFINITY;
 }
 
-/* Computes the slope at the spot from a step of h in both directions, and only if it does not
- * agree also from h and h/2, so that the error term of h^2 cancels: most slopes agree at once,
- * and the tolerance is the same. */
+/* Computes the slope at the spot from a step of h in both directions. If it does not agree,
+ * computes it also from h and h/2, so that the error term of h^2 cancels. Most slopes agree at
+ * once, and the tolerance is the same. */
 static int central(checker *c, spot *s, double h, verdict *ret)
 {
     probe full, halved;
@@ -334,9 +334,9 @@ static int find_kink(checker *c, spot *s, double h, bool *ret)
 }
 
 /* Judges again a spot that failed, with a tolerance that includes the measured noise of f. The
- * spot counts as hidden if it agrees only within noise that would hide a wrong rule, too. The
- * direction of the signs stands for the whole tensor, so it is checked more strictly: only by
- * steps of little noise, of which two have to disagree. */
+ * spot counts as hidden if it agrees only within noise that would also hide a wrong rule. The
+ * direction of the signs represents the whole tensor, so it is checked more strictly: only
+ * steps of little noise are used, and two of them must disagree. */
 static int judge_noisy(checker *c, spot *s, const verdict *all, int n, verdict *ret)
 {
     const bool signs = along_signs(s);
@@ -351,7 +351,7 @@ static int judge_noisy(checker *c, spot *s, const verdict *all, int n, verdict *
         const double error = v->off / (v->tolerated + noise);
         const bool large =
             noise > limit * fmax(fmax(fabs(v->numeric), fabs(v->analytic)), s->scale);
-        if (large && i >= (signs ? 2 : 1)) break; /* with smaller steps the noise only grows */
+        if (large && i >= (signs ? 2 : 1)) break; /* the noise grows with smaller steps */
         if (error < ret->error) {
             *ret = *v;
             ret->error = error;
@@ -364,9 +364,9 @@ static int judge_noisy(checker *c, spot *s, const verdict *all, int n, verdict *
     return code;
 }
 
-/* Whether no two steps of neighbouring sizes find the same slope: then there are kinks on both
- * sides of the spot, closer than the steps, and its slope is unknown. A wrong gradient does not
- * change what differences find. */
+/* Whether no two neighbouring step sizes find the same slope. In this case there are kinks on
+ * both sides of the spot that are closer than the steps, and its slope is unknown. A wrong
+ * gradient does not change the numeric slopes. */
 static bool no_slope(const verdict *all, int n)
 {
     for (int i = 0; i + 1 < n; i++) {
@@ -377,9 +377,9 @@ static bool no_slope(const verdict *all, int n)
     return n > 1;
 }
 
-/* Tries up to STEPS smaller steps, until one agrees or rounding noise exceeds the tolerance. If
- * none agrees, checks them a second time with a tolerance that includes the measured noise of
- * f. If that fails too, looks for a kink with the last step. */
+/* Tries up to STEPS smaller steps, until one step agrees or the rounding noise exceeds the
+ * tolerance. If no step agrees, checks the steps a second time with a tolerance that includes
+ * the measured noise of f. If that fails too, looks for a kink with the last step. */
 static int judge(checker *c, spot *s, verdict *ret)
 {
     double h = s->step;
@@ -419,7 +419,7 @@ static void note(checker *c, int tensor, const spot *s, const verdict *v)
     r->error = v->error;
 }
 
-/* The spots of one tensor that were not checked; noisy: any agrees only within the noise. */
+/* Spots of one tensor that were not checked; noisy: any agrees only within the noise. */
 typedef struct skipped {
     int kinks, hidden;
     bool noisy;
@@ -458,8 +458,8 @@ static int check_points(checker *c, int tensor, spot *s, int64_t count, skipped 
     s->n = 1;
     s->scale = 0.05 * norm(s->grad, count) / sqrt((double)count);
     for (int64_t i = 0; i < points && code == MF_OK; i++) {
-        /* the last element is always one of the points, because loops often have errors at
-         * their end */
+        /* The last element is always one of the points, because loops often have errors at
+         * their end. */
         s->index = points == count ? i
                    : i == points - 1
                        ? count - 1
@@ -486,7 +486,7 @@ static int check_directions(checker *c, int tensor, spot *s, int64_t count, skip
 }
 
 /* Checks the direction of the gradient's signs, beginning with a larger step. All elements add
- * to its slope, which so rises above a noise that hides single elements. */
+ * to this slope, so it exceeds a noise that hides single elements. */
 static int check_signs(checker *c, int tensor, spot *s, int64_t count, bool *ret_judged)
 {
     skipped none = {0};
@@ -578,8 +578,8 @@ static int check_arguments(const checker *c)
     return mf_graph_status(c->g);
 }
 
-/* Lists and keeps the values of the forward pass that have a gradient, and the gradients.
- * n: number of tensors before the gradients were added. */
+/* Lists and keeps the values of the forward pass that have a gradient, and their gradients. n:
+ * number of tensors before the gradients were added. */
 static int keep_inner(checker *c, int n)
 {
     c->inner = mf_alloc((size_t)n + 1, sizeof(mf_tensor *));
@@ -646,7 +646,7 @@ static int refuse(const checker *c)
 static void limit_points(checker *c)
 {
     c->each = mf_graph_operations(c->g);
-    const double each = 2 * c->each; /* a point takes at least two runs */
+    const double each = 2 * c->each; /* a point requires at least two runs */
     if (c->o.operations <= 0 || c->o.max_points * each <= c->o.operations) return;
     const int n = (int)fmax(c->o.operations / each, MF_GRADCHECK_LEAST);
     if (n < c->o.max_points) c->o.max_points = n;

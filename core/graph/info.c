@@ -1,5 +1,5 @@
-/* graph/info.c: answers questions about a graph: its nodes, which parameters its ops read and
- * how, and the memory and floating-point operations of its runs. */
+/* graph/info.c: returns information about a graph: its nodes, the parameters that its ops read,
+ * and the memory and floating-point operations of its runs. */
 #include "graph/internal.h"
 
 #include <string.h>
@@ -102,7 +102,8 @@ void mf_graph_last_writes(const mf_graph *g, const mf_store *store, int n, const
             const mf_tensor *t = g->steps[i].node->out[j];
             const mf_view *v = &g->steps[i].call.out[j];
             const float *to = v->data;
-            /* Values that use the storage earlier may be elsewhere in another process. */
+            /* Values that use the gradient storage earlier are skipped, because in another
+             * process they may be at other addresses. */
             if (!to || !t || mf_owner(t)->kind != MF_TENSOR_GRAD) continue;
             if (to < grads + at[0] || to >= grads + at[n]) continue;
             const int64_t first = to - grads, end = first + mf_shape_count(v->shape);

@@ -1,23 +1,23 @@
 /* graph/internal.h: structures and functions that the files of this folder share.
  *
  * Everything that a graph owns is in its memory arena, except the growing lists (tensors,
- * nodes), the planned block, the memory of exchange and fallbacks, and the profile, which
- * mf_graph_free releases one by one. Handles and nodes never move.
+ * nodes), the planned block, the memory of exchange and fallbacks, and the profile.
+ * mf_graph_free releases these one by one. Handles and nodes never move.
  *
- * A tensor with alias == NULL owns memory. Other tensors name the owner in `alias`, possibly in
- * several steps if the plan has put nodes in place; mf_owner finds it.
+ * A tensor with alias == NULL owns memory. Other tensors refer to the owner in `alias`,
+ * possibly in several steps if the plan has put nodes in place; mf_owner finds the owner.
  *
- * bf16 is decided by types when a node is added (graph/bf16.c). With train.dtype = bf16 gemms
+ * Types decide about bf16 when a node is added (graph/bf16.c). With train.dtype = bf16 gemms
  * read bf16: copies of the f32 parameters, which the AdamW pass writes, and one cast of any
  * other value. Checkpoints keep only f32. Values between two gemms stay bf16 if the ops between
  * them support it (mf_opdef.bf16_in); for other ops, including those of plugins, they are
- * converted to f32. Always f32: sums in gemms, statistics of norms, softmax, attention scores
- * (on GPUs of bf16 queries and keys, MF_OP_ATTENTION), the residual stream, routers and the
- * routing record, logits, losses, gradients of parameters, moments. Gradients of bf16 values
- * are bf16. mf_graph_set_bf16 turns conversion off for routers and losses; the gradient of a
- * node follows its node. Weights in files (mf_store_bind) keep their type and values; in such a
- * graph the rows that are multiplied with them are bf16, so bf16 weights take the same
- * instructions as copies would, and the result is f32. */
+ * converted to f32. These values are always f32: sums in gemms, statistics of norms, softmax,
+ * attention scores (on GPUs computed from bf16 queries and keys, MF_OP_ATTENTION), the residual
+ * stream, routers and the routing record, logits, losses, gradients of parameters, moments.
+ * Gradients of bf16 values are bf16. mf_graph_set_bf16 turns conversion off for routers and
+ * losses; the gradient of a node uses the setting of its node. Weights in files (mf_store_bind)
+ * keep their type and values. In such a graph the rows that are multiplied with them are bf16,
+ * so bf16 weights use the same instructions as copies would, and the result is f32. */
 #ifndef MF_GRAPH_INTERNAL_H
 #define MF_GRAPH_INTERNAL_H
 
@@ -34,7 +34,8 @@ typedef struct mf_scope {
     const char *path;
 } mf_scope;
 
-/* Counts the random nodes of a scope: the number is part of the name of their stream. */
+/* Counts the random nodes of a scope. The count is part of the name of a node's
+ * random stream. */
 typedef struct mf_ordinal {
     struct mf_ordinal *next;
     const char *path;
@@ -42,16 +43,18 @@ typedef struct mf_ordinal {
     uint64_t count;
 } mf_ordinal;
 
-/* A node ready to run, with all pointers resolved: to the device, or to staging if `fallback`
- * is set. */
+/* A node that is ready to run, with all pointers resolved. They point to the device, or to
+ * staging if `fallback` is set. */
 typedef struct mf_replay {
-    mf_call call; /* first member: call->fail converts its address */
+    mf_call call; /* must be the first member: call->fail converts its address */
     int (*fn)(const mf_call *call);
     const mf_node *node;
     bool third_party;                  /* the op is not in core's table */
     const mf_device_op *launch;        /* functions to run instead of fn; NULL: fn */
-    struct mf_plugin_kernels *kernels; /* of launch->code, to run instead of fn; NULL: none */
-    /* on a device: the op runs on the host, with copies before and after; NULL: it does not */
+    struct mf_plugin_kernels *kernels; /* kernels of launch->code to run instead of fn;
+                                        * NULL: none */
+    /* on a device: data for running the op on the host, with copies before and after; NULL: the
+     * device runs it */
     struct mf_fallback *fallback;
 } mf_replay;
 
@@ -73,23 +76,26 @@ typedef struct mf_fallback {
     int n;
     mf_fallback_part part[MF_OP_MAX_ARGS];
     size_t fault_at, work_at, bytes;
-    mf_draw_key key; /* for the random kernels of an op of core */
+    mf_draw_key key; /* key for the random kernels of an op of core */
 } mf_fallback;
 
-/* What host and device exchange in a run: a block on the device. One copy sends its first part
- * to the device before the run; one copy brings back the second part.
+/* The data that host and device exchange in a run: a block on the device. One copy sends the
+ * first part to the device before the run; one copy returns the second part.
  *    in   mf_draw_key, payload, live scalars, inputs (not on the CPU)
  *    out  mf_fault, payload, small kept values
  * On the CPU nothing is copied, except to slots if there are several. */
 typedef struct mf_exchange {
     char *block;
-    /* small_bytes: the part of out_bytes that small kept values take */
+    /* small_bytes: the part of out_bytes that holds small kept values */
     size_t in_bytes, out_bytes, small_bytes;
-    char *payload;        /* host memory of payload to the device; on the CPU part of block */
-    char *staging[2];     /* host copies of `in`, used in turn, so that inputs can be filled */
+    char *payload;        /* host memory of the payload that is sent; on the CPU a part
+                           * of block */
+    char *staging[2];     /* host copies of `in`, used in turn, so inputs can be filled while a
+                           * copy waits */
     void *sent[2];        /* events: the copy from that staging block is done */
-    uint64_t sends, read; /* read: how many of them a wait has shown to be done */
-    int slots;            /* number of host copies of `out`, without the one for views */
+    uint64_t sends, read; /* sends: number of sends; read: number of sends that a wait has shown
+                           * to be complete */
+    int slots;            /* number of host copies of `out`, without the copy for views */
     char *slot;           /* [slots + 1][out_bytes]; NULL on the CPU if slots is 1 */
     uint64_t view_run;    /* number of the run whose results are in the last slot */
     uint64_t newest_run;  /* number of the run at the last fetch, which filled slot `newest` */
@@ -103,10 +109,10 @@ typedef struct mf_live {
     const double *from;
 } mf_live;
 
-/* Storage of a parameter's gradient, which values may use before node `until`. From then on it
- * holds the gradient. */
+/* Storage of a parameter's gradient, which values may use before node `until`. From that node
+ * on it holds the gradient. */
 typedef struct mf_reused_grad {
-    size_t offset, bytes; /* from the store's first gradient */
+    size_t offset, bytes; /* offset from the store's first gradient */
     int until;
 } mf_reused_grad;
 
@@ -117,12 +123,13 @@ struct mf_graph {
     const mf_op_table *ops;
     mf_arena *memory;
     int status;
-    const char *message; /* of the first failure */
+    const char *message; /* message of the first failure */
 
     mf_tensor **tensors;
     mf_node **nodes;
     int n_tensors, tensors_room, n_nodes, nodes_room;
-    /* leaves of parameters, by a hash of the parameter's address; size: a power of two, or 0 */
+    /* leaves of parameters, by a hash of the parameter's address; the size is a power of two,
+     * or 0 */
     mf_tensor **by_param;
     int n_by_param, by_param_size;
 
@@ -135,14 +142,14 @@ struct mf_graph {
     bool gradient_part;    /* nodes added now belong to gradients */
     bool recompute;        /* nodes added now can be recomputed (mf_graph_set_recompute) */
     bool bf16;             /* gemms added now use bf16 */
-    mf_stand_in *stand_in; /* for parameters that are used now; NULL: none */
+    mf_stand_in *stand_in; /* called for parameters that are used from now on; NULL: none */
     void *stand_in_arg;
     bool differentiated, finished;
 
-    /* Set by mf_graph_finish. */
+    /* Fields that mf_graph_finish sets. */
     void *block; /* the block of options.arena_of if shares_arena */
     bool shares_arena;
-    mf_reused_grad *reused; /* sorted by offset: gradient storage that values use */
+    mf_reused_grad *reused; /* gradient storage that values use, sorted by offset */
     int n_reused;
     char *reused_base;
     size_t reused_bytes; /* 64-byte aligned; planned offsets below it are in gradient storage */
@@ -155,23 +162,23 @@ struct mf_graph {
     char *fixed;   /* on a device: constants, and inputs that stay there */
     char *staging; /* on a device: host memory of fallbacks; NULL: there are no fallbacks */
     size_t staging_bytes;
-    mf_store **stores; /* [n_stores] of its parameters */
+    mf_store **stores; /* [n_stores] stores of the graph's parameters */
     int n_stores;
-    uint64_t runs;                  /* number of runs begun */
-    mf_launch launch;               /* of the present run, or the last one */
-    const mf_kernels *host_kernels; /* of the present run: for fallbacks */
-    mf_profile *profile;            /* NULL: never switched on */
+    uint64_t runs;                  /* number of runs that have begun */
+    mf_launch launch;               /* context of the present or the last run */
+    const mf_kernels *host_kernels; /* kernels of the host for fallbacks in the present run */
+    mf_profile *profile;            /* NULL: profiling was never switched on */
 };
 
 /* ---- build.c ---- */
-/* Records "OP (SCOPE, FILE:LINE): message" and poisons the graph, unless it is poisoned
- * already. Returns the code of its first failure. */
+/* Records "OP (SCOPE, FILE:LINE): message" as the graph's failure, unless the graph has already
+ * failed. Returns the code of its first failure. */
 int mf_node_fail(mf_graph *g, const char *op, const char *scope, int code, const char *fmt, ...)
     MF_PRINTF(5, 6);
-/* Makes the thread's last error (out of memory) the graph's failure, unless it is poisoned
- * already. Returns the code of its first failure. */
+/* Makes the thread's last error (out of memory) the graph's failure, unless the graph has
+ * already failed. Returns the code of its first failure. */
 int mf_graph_adopt(mf_graph *g, int code);
-const char *mf_graph_scope(const mf_graph *g); /* "" outside any */
+const char *mf_graph_scope(const mf_graph *g); /* "" outside of any scope */
 mf_tensor *mf_tensor_new(mf_graph *g, mf_tensor_kind kind, mf_dtype dtype, mf_shape shape);
 mf_node *mf_node_new(mf_graph *g, const mf_opdef *op, const char *scope);
 mf_tensor *mf_owner(const mf_tensor *t);
@@ -182,60 +189,60 @@ static inline bool mf_input_stays(const mf_tensor *input)
 }
 /* Whether an op that keeps state has overwritten the value of this handle. */
 bool mf_tensor_stale(const mf_tensor *t);
-/* Zeroed, 64-byte aligned memory that lives as long as the graph. NULL: the graph
+/* Allocates zeroed, 64-byte aligned memory that is valid as long as the graph. NULL: the graph
  * has failed. */
 void *mf_graph_alloc(mf_graph *g, size_t bytes);
 
 /* ---- exchange.c ---- */
-/* Reserves room for a small kept value; returns its offset in the `out` part. */
+/* Reserves space for a small kept value; returns its offset in the `out` part. */
 int64_t mf_exchange_reserve(mf_graph *g, size_t bytes);
-/* Allocates the block, staging and slots, and gives leaves their memory on the device. */
+/* Allocates the block, staging and slots, and assigns memory on the device to leaves. */
 int mf_exchange_new(mf_graph *g);
 void mf_exchange_free(mf_graph *g);
 static inline char *mf_exchange_out(const mf_graph *g)
 {
     return g->exchange.block ? g->exchange.block + g->exchange.in_bytes : NULL;
 }
-/* mf_exchange_send sends live scalars, inputs and the random key to the device before a run;
- * mf_exchange_finish copies the fault after it to where the next fetch reads it, unless a
- * recording does that. */
+/* mf_exchange_send sends live scalars, inputs and the random key to the device before a run.
+ * mf_exchange_finish copies the fault after the run to the place where the next fetch reads it,
+ * unless a recording does this. */
 int mf_exchange_send(mf_graph *g, const mf_run *run);
 void mf_exchange_finish(mf_graph *g, bool recorded);
 /* Returns the `out` part of the last run, for reading by the host. NULL: the copy failed, or a
  * kernel has recorded a fault. */
 const char *mf_exchange_view(mf_graph *g);
-/* Returns MF_OK, or the error of a fault that kernels recorded, which it then clears on
+/* Returns MF_OK, or the error of a fault that kernels recorded. It then clears the fault on
  * the device. */
 int mf_graph_judge_fault(mf_graph *g, const mf_fault *fault);
 
 /* ---- fallback.c ---- */
-/* Plans the fallback of a step whose op has no launch function, or, for an op of core, launches
- * the kernel `missing`, which the device does not have, or (no_code) has code that the device
- * has just refused. Raises staging_bytes if needed. MF_EDEP if the device is not allowed to use
- * the host. */
+/* Plans the fallback of a step. There are three reasons for a fallback: the op has no launch
+ * function; an op of core launches the kernel `missing`, which the device does not have; or
+ * (no_code) the op has code that the device has just refused. Raises staging_bytes if needed.
+ * MF_EDEP if the device is not allowed to use the host. */
 int mf_fallback_new(mf_graph *g, mf_replay *step, const char *missing, bool no_code);
-/* Replaces the step's pointers by addresses in staging, once that is allocated. */
+/* Replaces the step's pointers by addresses in staging, after staging is allocated. */
 void mf_fallback_place(mf_graph *g, mf_replay *step);
 int mf_fallback_run(mf_graph *g, mf_replay *step);
 
 /* ---- plugin_kernels.c ---- */
-/* Loads the kernels of l->code for the step, which then has `kernels`; in a graph that is only
+/* Loads the kernels of l->code for the step and sets its `kernels`. In a graph that is only
  * planned it does nothing. MF_EDEP, without a recorded error: the device cannot use the code,
- * for which it has a text. */
+ * and has a text that says why. */
 int mf_plugin_kernels_new(mf_graph *g, mf_replay *step, const mf_device_op *l);
 int mf_plugin_kernels_run(mf_graph *g, const mf_replay *step);
 
 /* ---- unsupported.c ---- */
-/* The first kernel that the step's op launches and the device's set lacks; NULL: it lacks none,
- * or the op belongs to a plugin. All other fields of *step are set. */
+/* Returns the first kernel that the step's op launches and that the device's set lacks. NULL:
+ * the set lacks none, or the op belongs to a plugin. All other fields of *step must be set. */
 const char *mf_graph_unsupported(mf_graph *g, const mf_replay *step);
 
 /* ---- leaf.c ---- */
-/* The storage of a parameter's gradient as a value that nodes can write. */
+/* Returns the storage of a parameter's gradient as a value that nodes can write. */
 mf_tensor *mf_graph_grad_leaf(mf_graph *g, mf_param *param);
 
-/* The bf16 copy of a parameter, given its f32 leaf. NULL: it has no copy, or the tensor is no
- * such leaf, or ops write it. */
+/* Returns the bf16 copy of a parameter, given its f32 leaf. NULL: the parameter has no copy,
+ * the tensor is no such leaf, or ops write it. */
 mf_tensor *mf_graph_bf16_leaf(mf_graph *g, mf_tensor *leaf);
 
 /* ---- bf16.c ---- */
@@ -246,7 +253,7 @@ bool mf_op_multiplies_stored(const mf_graph *g, const mf_opdef *op, int n,
  * from in [n] to out [n]. Returns the graph's status. */
 int mf_graph_fit_types(mf_graph *g, const mf_opdef *op, int n, mf_tensor *const *in,
                        mf_tensor **out);
-/* The tensor at which the gradient of a value is accumulated. */
+/* Returns the tensor at which the gradient of a value is accumulated. */
 static inline mf_tensor *mf_tensor_grad_owner(mf_tensor *t)
 {
     return t && t->master ? t->master : t;
@@ -255,14 +262,14 @@ static inline mf_tensor *mf_tensor_grad_owner(mf_tensor *t)
 /* ---- plan/plan.c, plan/packing.c ---- */
 int mf_graph_plan(mf_graph *g);
 
-/* Memory needed from one node to another, both included. */
+/* Memory that is needed from one node to another, both included. */
 typedef struct mf_span {
     int first, last;
     size_t bytes;  /* > 0, a multiple of 64 */
-    size_t offset; /* result, 64-byte aligned */
-    bool fixed;    /* offset is given */
+    size_t offset; /* the result, 64-byte aligned */
+    bool fixed;    /* the offset was set before packing */
 } mf_span;
-/* Sets the offsets: spans that are alive at the same time do not overlap, and no span crosses
+/* Sets the offsets. Spans that are alive at the same time do not overlap, and no span crosses
  * the border. *ret_bytes: the bytes needed behind the border. MF_OK or MF_ENOMEM. */
 int mf_pack(mf_span *spans, int n, size_t border, size_t *ret_bytes);
 
@@ -272,38 +279,39 @@ void mf_graph_fuse(mf_graph *g);
 
 /* ---- plan/reuse.c ---- */
 /* Finds gradient storage that values can use. written [n_tensors]: by tensor id, the first node
- * that writes it, or -1. Sets g->reused. */
+ * that writes the tensor, or -1. Sets g->reused. */
 int mf_reuse_find(mf_graph *g, const int *written);
-/* Writes at most 2 n_reused + 1 spans that cover the gradient storage while values must not use
- * it; returns their number. */
+/* Writes at most 2 n_reused + 1 spans and returns their number. The spans cover the gradient
+ * storage while values must not use it. */
 int mf_reuse_spans(const mf_graph *g, mf_span *spans);
 
 /* ---- plan/recompute.c ---- */
-/* Returns the value that a gradient reads instead of t, a value of the forward pass: t itself
- * if it is kept, else a copy, for which nodes are added here unless `seen` has it. seen: for
- * each tensor of the forward pass, by id, the copy made so far; initially all NULL. Returns
- * NULL if the graph has failed. */
+/* Returns the value that a gradient reads instead of t, a value of the forward pass. This is t
+ * itself if t is kept, otherwise a copy. If `seen` does not contain the copy, nodes are added
+ * that compute it. seen: for each tensor of the forward pass, by id, the copy made so far;
+ * initially all NULL. Returns NULL if the graph has failed. */
 mf_tensor *mf_recompute_value(mf_graph *g, mf_tensor *t, mf_tensor **seen);
 /* Whether the outputs of a node are recomputed, not kept. */
 bool mf_is_recomputed(const mf_graph *g, const mf_node *node);
 
 /* ---- info.c ---- */
 double mf_node_flops(const mf_node *node);
-/* Writes the values of a graph that are largest, with their MiB. */
+/* Writes the names of the largest values of a graph, with their MiB. */
 void mf_graph_largest(const mf_graph *g, char *text, size_t size);
 
 /* ---- profile.c ---- */
 uint64_t mf_profile_begin(const mf_graph *g, int step);
 void mf_profile_end(mf_graph *g, int step, uint64_t begun);
-/* After the steps of a run: waits for the device and adds the times that its events have. */
+/* Called after the steps of a run: waits for the device and adds the times that its events
+ * have measured. */
 int mf_profile_collect(mf_graph *g);
 void mf_profile_free(mf_profile *p);
 
 /* ---- finite.c ---- */
-/* The first input of a step that is not finite. It is searched before the step runs, which may
- * overwrite its inputs. */
+/* The first input of a step that is not finite. It is searched before the step runs, because
+ * the step may overwrite its inputs. */
 typedef struct mf_suspect {
-    int input; /* -1: all are finite */
+    int input; /* index of the input; -1: all inputs are finite */
     int64_t index;
 } mf_suspect;
 mf_suspect mf_replay_suspect(const mf_graph *g, const mf_replay *step);

@@ -1,16 +1,17 @@
-/* graph/launches.c: finds the launches of a run of a graph, without a run: the function of each
- * step is called with a set whose kernels only look at their arguments. Ops of core only launch
- * kernels, and which ones follows from types, shapes and attributes, so a graph that is planned
- * only has addresses that no memory is behind. */
+/* graph/launches.c: finds the launches of a run of a graph without running it. The function of
+ * each step is called with a set whose kernels only examine their arguments. Ops of core only
+ * launch kernels, and types, shapes and attributes determine these launches. So in a graph that
+ * is only planned, addresses without memory are enough. */
 #include "graph/internal.h"
 
-/* Addresses of values that have no memory: tensors do not overlap, none is NULL. */
+/* Addresses of values that have no memory: the address ranges of tensors do not overlap, and no
+ * address is NULL. */
 #define FIRST_ADDRESS ((uintptr_t)1 << 44)
 #define APART         ((uintptr_t)1 << 36)
 
 static void fill(const mf_tensor *t, bool used, const mf_view *v)
 {
-    mf_view *view = (mf_view *)(uintptr_t)v; /* of this graph's memory (run.c) */
+    mf_view *view = (mf_view *)(uintptr_t)v; /* the view is in this graph's memory (run.c) */
     if (t && used && !view->data)
         view->data = (void *)(FIRST_ADDRESS + (uintptr_t)mf_owner(t)->id * APART);
 }

@@ -1,5 +1,5 @@
 /* graph/leaf.c: adds values that no node computes: inputs, parameters, live scalars, constants.
- * A parameter has one f32 leaf per graph, whatever the number of its readers. */
+ * A parameter has one f32 leaf per graph, for any number of readers. */
 #include "graph/internal.h"
 
 #include <string.h>
@@ -12,8 +12,8 @@ static bool may_build(mf_graph *g)
     return false;
 }
 
-/* Creates a leaf with its own memory, outside of the plan, which callers fill. On a device this
- * is memory on the host; mf_exchange_new adds memory on the device. */
+/* Creates a leaf with its own memory, which is not planned and which callers fill. On a device
+ * this is memory on the host; mf_exchange_new adds memory on the device. */
 static mf_tensor *own_leaf(mf_graph *g, mf_tensor_kind kind, mf_dtype dtype, mf_shape shape,
                            const char *name)
 {
@@ -66,7 +66,8 @@ mf_tensor *mf_graph_live(mf_graph *g, const double *value, const char *name)
     return t;
 }
 
-/* The place of the parameter's leaf in g->by_param, or the free place where it belongs. */
+/* Returns the entry of the parameter's leaf in g->by_param, or the free entry where
+ * it belongs. */
 static mf_tensor **place_of(const mf_graph *g, const mf_param *param)
 {
     const size_t mask = (size_t)g->by_param_size - 1;
@@ -81,7 +82,7 @@ static mf_tensor *find_param(const mf_graph *g, const mf_param *param)
     return g->by_param_size > 0 ? *place_of(g, param) : NULL;
 }
 
-/* Makes room for one more leaf: at most half of the places are used. */
+/* Makes space for one more leaf: at most half of the entries are used. */
 static int make_room(mf_graph *g)
 {
     mf_tensor **old = g->by_param;
@@ -104,7 +105,7 @@ mf_tensor *mf_graph_param(mf_graph *g, mf_param *param)
     if (t || g->status != MF_OK) return t;
     t = find_param(g, param);
     if (t) {
-        /* the parameter's present value is that of the last op that wrote it in place */
+        /* The parameter's present value is the output of the last op that wrote it in place. */
         for (int i = g->n_tensors - 1; t->version != t->writes && i > t->id; i--)
             if (g->tensors[i]->alias == t && g->tensors[i]->version == t->writes)
                 return g->tensors[i];
@@ -173,7 +174,8 @@ mf_tensor *mf_graph_grad_leaf(mf_graph *g, mf_param *param)
     return t;
 }
 
-/* The leaf of which a value is the memory with another shape; else the value itself. */
+/* If the value is the memory of a leaf with another shape, returns that leaf; otherwise returns
+ * the value itself. */
 static mf_tensor *behind_aliases(const mf_graph *g, mf_tensor *t)
 {
     while (t->node >= 0 && g->nodes[t->node]->op->flags & MF_OP_ALIAS)

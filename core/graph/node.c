@@ -1,5 +1,5 @@
-/* graph/node.c: adds an op. It checks the op's inputs and shapes, and that there is a gradient
- * rule where one is needed, so that a graph that could be built can run. */
+/* graph/node.c: adds an op. It checks the op's inputs and shapes, and that a gradient rule
+ * exists where one is needed. So a graph that could be built can run. */
 #include "graph/internal.h"
 
 #include "base/rng.h"
@@ -7,9 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/* An infer call, and the reason of a refusal, which `fail` stores there. */
+/* A call of infer, and the reason of a refusal, which `fail` stores here. */
 typedef struct inference {
-    mf_infer in; /* first member: fail converts its address */
+    mf_infer in; /* must be the first member: fail converts its address */
     bool failed;
     char reason[512];
 } inference;
@@ -43,7 +43,7 @@ typedef struct draft {
 
 #define OP_BYTES offsetof(mf_opdef, bf16_in) /* older plugins lack later fields */
 
-/* Checks the op's table, which a plugin may have filled with anything. */
+/* Checks the op's table, because a plugin may have filled it with any values. */
 static int check_op(mf_graph *g, const mf_opdef *op)
 {
     const char *scope = mf_graph_scope(g);
@@ -103,7 +103,8 @@ static int run_infer(draft *d)
             in[i].shape.rank = -1;
         }
     }
-    /* A stored weight has the values of any type; ops require the type of the other operand. */
+    /* A stored weight can be read in any type, so it gets the type that ops require of it: the
+     * type of the other operand. */
     const bool stored = mf_op_multiplies_stored(d->g, d->op, d->n_in, d->in);
     if (stored) in[1].dtype = in[0].dtype;
     d->call.in = (mf_infer){.size = sizeof d->call.in,
@@ -116,7 +117,8 @@ static int run_infer(draft *d)
     code = d->op->infer(&d->call.in);
     d->call.in.in = NULL;
     if (code != MF_OK || d->call.failed) {
-        /* The message names a line of a plugin's source; its author needs the shapes. */
+        /* The message names a line of a plugin's source, and the author of the plugin needs
+         * the shapes. */
         char shapes[256] = "";
         if (d->g->file) mf_views_text(in, d->n_in, shapes, sizeof shapes);
         return REFUSE(d, code != MF_OK ? code : MF_ESHAPE, "%s%s%s",
@@ -171,8 +173,8 @@ static int check_outputs(draft *d)
     return MF_OK;
 }
 
-/* Whether a gradient may have to flow through the op; *ret_through: the first input that it
- * would reach. */
+/* Whether a gradient may have to flow through the op. *ret_through: the first input that the
+ * gradient would reach. */
 static bool wants_gradient(const draft *d, int *ret_through)
 {
     if (d->g->metrics || d->g->gradient_part || (d->op->flags & MF_OP_NO_GRAD)) return false;
@@ -184,9 +186,9 @@ static bool wants_gradient(const draft *d, int *ret_through)
     return false;
 }
 
-/* The stream is the hash of a name and of nothing else, so it does not change with other parts
- * of the model, and is the same in training and evaluation. Metric nodes have their own
- * numbers, since they may be present or not. */
+/* The stream is the hash of a name and of nothing else. So it does not change with other parts
+ * of the model, and is the same in training and evaluation. Metric nodes are counted
+ * separately, because a graph may contain them or not. */
 static int random_stream(draft *d, uint64_t *ret)
 {
     mf_graph *g = d->g;

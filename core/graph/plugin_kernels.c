@@ -1,6 +1,7 @@
-/* graph/plugin_kernels.c: ops of plugins that bring kernels as data (mf_device_code). Before a
- * graph runs it loads these; in a run it queues one launch for each, which the plugin describes
- * from shapes. Core fills in all values that the device reads as a pointer or a size. */
+/* graph/plugin_kernels.c: ops of plugins that contain kernels as data (mf_device_code). The
+ * kernels are loaded before a graph runs. In a run one launch is queued for each kernel; the
+ * plugin describes the launch from shapes. Core fills in all values that the device reads as a
+ * pointer or a size. */
 #include "graph/device/code.h"
 #include "graph/internal.h"
 
@@ -9,7 +10,8 @@
 #include <dlfcn.h>
 #include <string.h>
 
-/* An entry of a list; a plugin's entries have the size that it was built with. */
+/* Returns an entry of a list. The entries of a plugin have the size that was in use when it
+ * was built. */
 static const mf_device_kernel *entry(const mf_device_kernel *list, int i)
 {
     return (const mf_device_kernel *)(const void *)((const char *)list +
@@ -63,7 +65,7 @@ static mf_kernel_args args_of(const mf_graph *g, const mf_call *call)
     return a;
 }
 
-/* Sizes that no device takes would be an error of a call of which the message could not name
+/* Checks the sizes of a launch. If the device refused them later, the message could not name
  * the kernel. */
 static int judge(const mf_call *call, const char *name, const mf_kernel_launch *l)
 {

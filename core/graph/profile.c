@@ -1,6 +1,6 @@
 /* graph/profile.c: measures the time of runs by op. An entry sums the steps of one op in one
- * direction (forward or backward). A device runs steps after the host has queued them, so there
- * events around each step measure it, and are read when the run has ended. */
+ * direction (forward or backward). A device runs steps after the host has queued them. So on a
+ * device, events around each step measure the time, and they are read after the run. */
 #include "base/text/shown.h"
 #include "graph/device/device.h"
 #include "graph/internal.h"
@@ -23,11 +23,11 @@ struct mf_profile {
     bool on;
     int n_entries;
     entry *entries;
-    int *entry_of; /* by step */
+    int *entry_of; /* [step] entry of the step */
     mf_device *device;
     int n_events;
-    void **events; /* of a device: before and after each step; NULL: the clock is used */
-    bool *ran;     /* by step: its events were recorded in this run */
+    void **events; /* events of a device before and after each step; NULL: the clock is used */
+    bool *ran;     /* [step] the events of the step were recorded in this run */
 };
 
 static uint64_t now(void)

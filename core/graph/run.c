@@ -36,7 +36,8 @@ static bool has_step(const mf_node *node)
     return !node->dead && !(node->op->flags & MF_OP_ALIAS && !node->backward);
 }
 
-/* A tensor as a view for a call; without data if the node must not read it. */
+/* Returns a tensor as a view for a call. data false: without the address, because the node must
+ * not read the values. */
 static mf_view view_of(const mf_tensor *t, bool data)
 {
     mf_view v = {0};
@@ -54,8 +55,8 @@ static mf_view view_of(const mf_tensor *t, bool data)
     return v;
 }
 
-/* Returns the launch functions or the kernels that the op has for the graph's device; NULL: it
- * has none, or the graph runs on the CPU. */
+/* Returns the launch functions or the kernels that the op has for the graph's device. NULL: the
+ * op has none, or the graph runs on the CPU. */
 static const mf_device_op *launch_of(const mf_graph *g, const mf_opdef *op)
 {
     if (!g->options.device) return NULL;
@@ -107,7 +108,7 @@ static int prepare_step(mf_graph *g, mf_replay *step, const mf_node *node)
         return mf_fallback_new(g, step, NULL, true);
     }
     if (!g->options.device || launch) return rc;
-    /* ops of core only launch kernels, so they run on any device that has these */
+    /* Ops of core only launch kernels, so they run on any device that has all these kernels. */
     const char *missing = g->options.bare ? NULL : mf_graph_unsupported(g, step);
     return step->third_party || missing ? mf_fallback_new(g, step, missing, false) : MF_OK;
 }
@@ -125,8 +126,8 @@ static int prepare_lives(mf_graph *g)
     return MF_OK;
 }
 
-/* Lists the stores whose values, if the host has edited them, must reach the device before
- * a run. */
+/* Lists the stores whose values must be sent to the device before a run if the host has
+ * edited them. */
 static int prepare_stores(mf_graph *g)
 {
     g->stores = mf_arena_alloc(g->memory, (size_t)g->n_tensors * sizeof *g->stores + 1);
@@ -202,7 +203,7 @@ int mf_graph_judge_fault(mf_graph *g, const mf_fault *fault)
     return mf_fail(MF_ERUN, "a kernel of another graph has recorded a fault");
 }
 
-/* Runs the step's functions, or queues what they launch. */
+/* Runs the step's functions, which compute or queue launches. */
 static int call_step(mf_graph *g, mf_replay *step)
 {
     if (step->fallback) return mf_fallback_run(g, step);
@@ -213,7 +214,7 @@ static int call_step(mf_graph *g, mf_replay *step)
                                 : step->launch->forward(&step->call, &on);
 }
 
-/* Runs a plugin's op, which must leave floating-point control unchanged, since all later ops
+/* Runs a plugin's op. The op must leave floating-point control unchanged, because all later ops
  * depend on it. */
 static int run_third_party(mf_graph *g, mf_replay *step)
 {
@@ -239,7 +240,7 @@ static int run_one(mf_graph *g, int i)
     g->launch.node = i;
     int code = step->third_party ? run_third_party(g, step) : call_step(g, step);
     mf_profile_end(g, i, begun);
-    /* on the host a fault is known at once */
+    /* on the host a fault is known immediately */
     if (code == MF_OK && mf_device_is_host(g->options.device) &&
         g->launch.fault->kind != MF_FAULT_NONE)
         return report_fault(step, g->launch.fault);
@@ -272,7 +273,8 @@ static int run_steps(mf_graph *g, const mf_run *run)
     return MF_OK;
 }
 
-/* Fallbacks wait for the device, and a profile measures each step of the graph. */
+/* Whether the run can be recorded. Fallbacks wait for the device, and a profile measures each
+ * step of the graph, so neither can be recorded. */
 static bool recordable(const mf_graph *g, const mf_run *run)
 {
     return run->recorder && !g->staging && !g->profile && !run->check_finite;
@@ -291,7 +293,8 @@ int mf_graph_run(mf_graph *g, const mf_run *run)
     g->host_kernels = run->kernels ? run->kernels : mf_backend_kernels();
     if (!mf_kernels_begin_thread())
         return mf_fail(MF_ENOMEM, "out of memory for the workspace of a thread");
-    mf_error_clear(); /* then an op that fails without recording an error is noticed */
+    mf_error_clear(); /* After this call, an op that fails without recording an error can
+                       * be detected. */
     mf_launch_init(&g->launch, kernels, g->options.training && !run->no_dropout, run->seed,
                    run->step);
     int code = mf_exchange_send(g, run);

@@ -1,5 +1,5 @@
-/* graph/shape.c: element types and shapes as text, and their sizes. The texts can be made of
- * invalid values, which plugins may pass. */
+/* graph/shape.c: element types and shapes as text, and their sizes. The texts also represent
+ * invalid values, because plugins may pass them. */
 #include "graph/shape.h"
 
 #include <inttypes.h>

@@ -4,13 +4,16 @@
 
 #include <moefw/types.h>
 
-#define MF_MAX_BYTES ((int64_t)1 << 46) /* of a tensor; sums of such sizes cannot overflow */
+/* maximum bytes of a tensor; sums of such sizes cannot overflow */
+#define MF_MAX_BYTES ((int64_t)1 << 46)
 
-const char *mf_dtype_text(int64_t dtype); /* "f32"; "?" for an unknown type */
-bool mf_dtype_is_float(mf_dtype dtype);   /* may carry gradients */
+const char *mf_dtype_text(int64_t dtype); /* returns for example "f32"; "?" for an
+                                           * unknown type */
+bool mf_dtype_is_float(mf_dtype dtype);   /* whether values of this type may have gradients */
 
-#define MF_SHAPE_TEXT 96 /* bytes that are enough for any shape */
-/* Writes "[2,3,4]", "scalar" or "absent" to buf, or that the rank is too large. Returns buf. */
+#define MF_SHAPE_TEXT 96 /* number of bytes that is enough for any shape */
+/* Writes "[2,3,4]", "scalar" or "absent" to buf; if the rank is too large, writes a text that
+ * says so. Returns buf. */
 const char *mf_shape_text(mf_shape s, char buf[MF_SHAPE_TEXT]);
 
 /* Writes n types and shapes to text, cut at size: "f32 [12,16], i32 [5]". Absent tensors are
@@ -20,6 +23,6 @@ const char *mf_views_text(const mf_view *views, int n, char *text, size_t size);
 /* Whether the type is known, rank and dimensions are in range, and the bytes are at
  * most MF_MAX_BYTES. */
 bool mf_shape_valid(mf_shape s, mf_dtype dtype);
-size_t mf_shape_bytes(mf_shape s, mf_dtype dtype); /* of a valid shape */
+size_t mf_shape_bytes(mf_shape s, mf_dtype dtype); /* bytes of a valid shape */
 
 #endif

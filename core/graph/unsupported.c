@@ -1,12 +1,12 @@
 /* graph/unsupported.c: finds, before a graph runs, the ops of core for which the device's set
  * lacks a kernel.
  *
- * Ops of core only launch kernels, so an op's function can be called with a set whose kernels
- * do nothing but look themselves up in the device's set. Which kernels an op launches follows
- * from types, shapes and attributes, which are the same in every run. */
+ * Ops of core only launch kernels. So an op's function can be called with a set whose kernels
+ * do nothing except search for themselves in the device's set. Types, shapes and attributes
+ * determine the kernels that an op launches, and they are the same in every run. */
 #include "graph/internal.h"
 
-/* A probe takes the place of the stream in the contexts of the launches. */
+/* A probe replaces the stream in the contexts of the launches. */
 typedef struct probe {
     const mf_kernels *set;
     const char *missing; /* the first kernel that the set does not have */

@@ -1,5 +1,6 @@
-/* model/adapters.c: what a graph calls at each point of a block. The adapters of a point are
- * called in the order of their sections; each gets the value that the previous one returned. */
+/* model/adapters.c: calls adapters while a graph is built, at each point of a block. The
+ * adapters of a point are called in the order of their sections; each adapter receives the
+ * value that the previous adapter returned. */
 #include "model/adapters.h"
 #include <stdio.h>
 #include <string.h>

@@ -15,7 +15,7 @@ typedef struct mf_adapter_use {
     mf_ctx *ctx;
     const mf_plugin_section *section;
     uint32_t points; /* MF_POINT_BIT of each point at which it is called */
-    int32_t n_sites; /* linear layers that it changes */
+    int32_t n_sites; /* number of linear layers that it changes */
     const mf_linear_site *sites;
     bool *met; /* [n_sites] true: a graph has used this linear layer */
 } mf_adapter_use;
@@ -28,14 +28,14 @@ typedef struct mf_adapters {
 
 typedef struct mf_adapt_env {
     mf_graph *g;
-    int32_t layer; /* block that is being built; -1: the output head */
+    int32_t layer; /* index of the block that is being built; -1: the output head */
     int32_t batch, seq, experts;
-    const mf_adapters *adapters; /* adapters of that block */
+    const mf_adapters *adapters; /* adapters of the block `layer` */
     mf_tensor *mask, *positions, *sequence_ids;
-    mf_tensor *token; /* token of each assignment while experts are built, else NULL */
+    mf_tensor *token; /* token of each assignment while experts are built; otherwise NULL */
     mf_tensor *
         *values;    /* [layers MF_AT_POINTS] value at each point; NULL: values are not kept */
-    bool heads_cut; /* heads .. head_mask below are set */
+    bool heads_cut; /* the fields heads .. head_mask below are set */
     int32_t heads, n_active;
     const int32_t *active;
     mf_tensor *head_mask;
@@ -45,7 +45,7 @@ typedef struct mf_adapt_env {
  * itself if the point has no adapter; NULL if the graph has failed or an adapter removes the
  * attention bias. more: x, offset, token and experts of expert points; NULL at other points. */
 mf_tensor *mf_adapt(mf_adapt_env *env, mf_point point, mf_tensor *y, const mf_adapter_in *more);
-/* As mf_adapt, for the linear layer y = x W^T with this name. */
+/* Like mf_adapt, for the linear layer y = x W^T with this name. */
 mf_tensor *mf_adapt_linear(mf_adapt_env *env, const char *site, mf_tensor *x, mf_tensor *y);
 /* Whether the block has an adapter at that point, or at that linear layer. */
 bool mf_adapters_at(const mf_adapters *a, mf_point point);
@@ -58,10 +58,10 @@ mf_tensor *mf_adapt_hook(void *env, mf_graph *g, const mf_opdef *op, mf_tensor *
 
 /* The time at which an instance declares its parameters. It fixes their order in the store. */
 typedef enum mf_adapter_turn {
-    MF_ADAPT_ATTENTION, /* after those of attention */
-    MF_ADAPT_BLOCK,     /* after the second norm */
-    MF_ADAPT_EXPERTS,   /* after those of the experts */
-    MF_ADAPT_LINEARS    /* after those of all layers: adapters of linear layers */
+    MF_ADAPT_ATTENTION, /* after the parameters of attention */
+    MF_ADAPT_BLOCK,     /* after the parameters of the second norm */
+    MF_ADAPT_EXPERTS,   /* after the parameters of the experts */
+    MF_ADAPT_LINEARS    /* after the parameters of all layers: adapters of linear layers */
 } mf_adapter_turn;
 
 struct mf_model;
@@ -84,21 +84,22 @@ int mf_adapters_all_met(const struct mf_model *m);
  * configuration `from`. */
 int mf_adapters_adopt(struct mf_model *m, const mf_model_settings *from);
 
-/* Points of a section, and its patterns for names of linear layers. */
+/* The points that a section chooses, and its patterns for names of linear layers. */
 #define MF_ADAPTER_PATTERNS 16
 typedef struct mf_adapter_at {
     uint32_t points;
     int n_patterns;
     const char *pattern[MF_ADAPTER_PATTERNS];
-    bool met[MF_ADAPTER_PATTERNS]; /* true: a linear layer has matched it */
+    bool met[MF_ADAPTER_PATTERNS]; /* true: a linear layer has matched the pattern */
 } mf_adapter_at;
-/* Reads the section's `at`, or that of the plugin if it is empty. The arena owns the patterns.
- * MF_ECONFIG if the plugin does not support a point, or if no point is given; MF_ENOMEM. */
+/* Reads the section's key `at`, or the plugin's `at` if the section's is empty. The arena owns
+ * the patterns. MF_ECONFIG if the plugin does not support a point, or if no point is
+ * given; MF_ENOMEM. */
 int mf_adapter_parse_at(const mf_plugin_section *s, const mf_adapter *table, mf_arena *arena,
                         mf_adapter_at *ret);
-/* Whether a pattern matches the linear layer's name, or that name without
- * ".weight"; notes which. */
+/* Whether a pattern matches the linear layer's name, or that name without ".weight". Records in
+ * `met` which pattern matched. */
 bool mf_adapter_chooses(mf_adapter_at *at, const char *site);
-const char *mf_point_name(mf_point point); /* "block_in" */
+const char *mf_point_name(mf_point point); /* returns for example "block_in" */
 
 #endif

@@ -1,6 +1,6 @@
-/* model/adapters_make.c: makes instances from [adapter.NAME] sections: which blocks and points
- * a section means, and when its parameters are declared. Parameters of other parts keep their
- * order when an adapter is added or removed. */
+/* model/adapters_make.c: makes instances from [adapter.NAME] sections. It decides which blocks
+ * and points a section means, and when the parameters of its instances are declared. Parameters
+ * of other parts keep their order when an adapter is added or removed. */
 #include <stdio.h>
 #include <string.h>
 #include "base/error.h"
@@ -34,7 +34,7 @@ static mf_point point_of(const char *word)
     return 0;
 }
 
-/* A list like "block_in, block_out" of the points that a plugin supports. */
+/* Writes the points that a plugin supports as a list like "block_in, block_out". */
 static const char *points_text(uint32_t points, char out[256])
 {
     int n = 0;
@@ -120,7 +120,8 @@ static void offer_attention(const mf_model *m, int32_t layer, finder *f)
     offer(f, (mf_linear_site){"attention.o", H * mf_model_value_dim(c), c->dim, 0, H});
 }
 
-/* A vector for each expert, as a bias: no matrix that rows are multiplied with. */
+/* Whether the parameter is one vector per expert, such as a bias. It is then no matrix of a
+ * linear layer. */
 static bool is_bias(const mf_param *p)
 {
     return p->shape.rank == 2 && mf_model_of_experts(p) &&
@@ -128,8 +129,9 @@ static bool is_bias(const mf_param *p)
                (MF_PARAM_BY_EXPERT | MF_PARAM_NO_DECAY);
 }
 
-/* A weight's name without "layers.N."; NULL if the parameter is no weight of that block (layer
- * -1: of the output head), or one of attention, which offer_attention lists. */
+/* Returns a weight's name without "layers.N.". Returns NULL if the parameter is no weight of
+ * that block (layer -1: of the output head), or if it is a weight of attention, which
+ * offer_attention lists. */
 static const char *name_in(const mf_param *p, int32_t layer)
 {
     char prefix[32];
@@ -147,7 +149,7 @@ static void offer_weights(const mf_model *m, int32_t layer, finder *f)
         const mf_param *p = mf_store_at(m->store, i);
         const char *name = name_in(p, from);
         const int64_t *d = p->shape.dim;
-        /* Biases of experts are a row for each of them. */
+        /* A matrix that is divided by expert holds biases: one row for each expert. */
         if (p->shape.rank == 2 && p->init.flags & MF_PARAM_BY_EXPERT) continue;
         if (name && p->shape.rank == 2) offer(f, (mf_linear_site){name, d[1], d[0], 0, 0});
         if (name && p->shape.rank == 3)
@@ -200,7 +202,7 @@ static mf_adapter_turn turn_of(uint32_t points)
 }
 
 /* Layers that share experts also share the parameters of adapters of MF_ADAPT_EXPERTS. All
- * other adapters have parameters of their own in each block. */
+ * other adapters have their own parameters in each block. */
 static const char *path_of(const mf_model *m, const mf_plugin_section *s,
                            const mf_adapter *table, int32_t layer, mf_adapter_turn turn)
 {
@@ -282,8 +284,8 @@ int mf_adapters_make(mf_model *m, int32_t layer, mf_adapter_turn turn)
     return rc;
 }
 
-/* Restores the order of the sections, in which adapters are called. Instances were made in the
- * order of their turns. */
+/* Restores the order of the sections, because adapters are called in this order. Instances were
+ * made in the order of mf_adapter_turn. */
 static void sort(mf_adapters *a)
 {
     for (int i = 1; i < a->n; i++)
@@ -294,8 +296,8 @@ static void sort(mf_adapters *a)
         }
 }
 
-/* Each pattern must name a linear layer of some block: a pattern without one is a mistake: the
- * layers that it should change would stay unchanged. */
+/* Each pattern must match a linear layer of some block. A pattern without a match is a mistake,
+ * because the layers that it should change would stay unchanged. */
 static int judge_patterns(const mf_model *m, int i)
 {
     const mf_adapter_at *at = &m->adapter_at[i];
@@ -380,8 +382,8 @@ static const char *option_of(const void *arg, const char *key)
     return e ? e->value : NULL;
 }
 
-/* Gives an instance the options of the section with the same plugin in that run. If there are
- * several, the one with the same name is preferred. */
+/* Gives an instance the options of the section of the same plugin in the other run. If there
+ * are several, the section with the same name is preferred. */
 static int adopt(const mf_adapter_use *u, void *arg)
 {
     const mf_model_settings *c = *(const mf_model_settings *const *)arg;
@@ -392,7 +394,8 @@ static int adopt(const mf_adapter_use *u, void *arg)
         if (!from.section || strcmp(s->section, u->section->section) == 0)
             from.section = s->section;
     }
-    if (!from.section) return MF_OK; /* that run has no such adapter: initial values stay */
+    /* The other run has no such adapter, so the initial values stay. */
+    if (!from.section) return MF_OK;
     return mf_instance_adopt(u->ctx, option_of, &from, (int32_t)c->model.layers);
 }
 

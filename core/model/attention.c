@@ -20,9 +20,9 @@ typedef struct {
     mf_graph *g;
     const mf_head_plan *plan;
     int32_t layer;
-    int64_t tokens, hd; /* T; elements of one head */
+    int64_t tokens, hd; /* tokens: T; hd: number of elements of one head */
     bool causal;
-    int64_t window; /* 0: none */
+    int64_t window; /* window in tokens; 0: no window */
     double scale;
     mf_tensor *in;      /* [T,d] input of the projection */
     mf_tensor *entropy; /* [active], in the order of plan->q; NULL: not measured */
@@ -43,9 +43,9 @@ static mf_tensor *indices(const attend *x, int64_t n, const int32_t *index)
     return mf_graph_const(x->g, MF_I32, mf_shape1(n), index);
 }
 
-/* Rows index[0 .. n) of a parameter viewed as [rows, count / rows]; NULL if the parameter does
- * not exist. Graphs for generation copy these rows once, while they are built, because copying
- * them in each run would cost about as much as the gemm with one token. */
+/* Returns the rows index[0 .. n) of a parameter viewed as [rows, count / rows]; NULL if the
+ * parameter does not exist. Graphs for generation copy these rows once, while they are built:
+ * with one token, copying them in each run would cost about as much as the gemm. */
 static mf_tensor *pick(const attend *x, const char *what, int64_t rows, int64_t n,
                        const int32_t *index)
 {
@@ -74,8 +74,9 @@ static mf_tensor *pick(const attend *x, const char *what, int64_t rows, int64_t 
     return t;
 }
 
-/* Lists the heads of the packed projection in the order of computation: for each group its
- * queries, keys and values. Returns how many; index has room for active + 2 kv_active. */
+/* Lists the heads of the packed projection in the order of computation: the queries, keys
+ * and values of each group. Returns the number of heads; index has space for active +
+ * 2 kv_active. */
 static int64_t packed_order(const mf_head_plan *p, int32_t *index)
 {
     int64_t n = 0;
@@ -110,14 +111,15 @@ static mf_tensor *project(const attend *x, mf_tensor *in)
                         b ? mf_reshape(x->g, b, mf_shape1(n * x->hd)) : NULL, MF_F32);
 }
 
-/* The output bias after its adapters; NULL: none. */
+/* Returns the output bias after its adapters; NULL: no bias. */
 static mf_tensor *out_bias(const attend *x)
 {
     mf_tensor *b = use(x, "out.bias");
     return b ? mf_adapt(x->m->env, MF_AT_ATTENTION_BIAS, b, NULL) : NULL;
 }
 
-/* y [T, active hd] -> [T,d]. A head's part of the output weights is hd columns of each row. */
+/* y [T, active hd] -> [T,d]. The part of the output weights that belongs to a head is hd
+ * columns of each row. */
 static mf_tensor *merge(const attend *x, mf_tensor *y)
 {
     const mf_head_plan *p = x->plan;
@@ -157,7 +159,7 @@ static void through_cache(const attend *x, int32_t group, int64_t k_at, int64_t 
     }
 }
 
-/* The arguments of the attention op; k and v NULL: packed in q. */
+/* Returns the arguments of the attention op. k and v NULL: both are packed in q. */
 static mf_attend_args attend_args(const attend *x, mf_tensor *q, mf_tensor *k, mf_tensor *v,
                                   int32_t heads, int32_t kv)
 {
@@ -175,8 +177,9 @@ static mf_attend_args attend_args(const attend *x, mf_tensor *q, mf_tensor *k, m
                             .scale = x->scale};
 }
 
-/* The attention of a group, multiplied by sigmoid(lse - sink): then the weights of a head are
- * those of a softmax over the scores and one more logit, its sink, which has no value. */
+/* Computes the attention of a group, multiplied by sigmoid(lse - sink). The weights of a head
+ * are then a softmax over the scores and one more logit, the sink of the head, which has
+ * no value. */
 static mf_tensor *attended(const attend *x, const mf_head_group *group,
                            const mf_attend_args *args)
 {
@@ -196,8 +199,8 @@ static mf_tensor *attended(const attend *x, const mf_head_group *group,
 
 /* A query's weights are p = softmax(s), s = scale q . k. Their entropy is ln sum e^s - <p, s>.
  * Since <p, s> = scale q . (sum p k), and sum p k is attention with the keys as values, the
- * mean over queries needs no matrix of weights. The weights are those without sinks. These are
- * metric nodes: they run only in steps that write metrics. */
+ * mean over queries needs no matrix of weights. Sinks are not part of these weights. The nodes
+ * are metric nodes: they run only in steps that write metrics. */
 static mf_tensor *entropy_of(const attend *x, mf_tensor *qkv, int32_t heads, int32_t kv)
 {
     mf_graph *g = x->g;
@@ -221,8 +224,9 @@ static mf_tensor *entropy_of(const attend *x, mf_tensor *qkv, int32_t heads, int
     return e;
 }
 
-/* The mask of the first n tokens of the first sequence, which is added to scores before the
- * softmax: [n,n] or [n], 0 for visible tokens, else at most -1e30. NULL: all are visible. */
+/* Returns the mask of the first n tokens of the first sequence, which is added to scores before
+ * the softmax: [n,n] or [n], 0 for visible tokens, else at most -1e30. NULL: all tokens
+ * are visible. */
 static mf_tensor *hidden_places(const attend *x, int64_t n)
 {
     mf_graph *g = x->g;
@@ -244,8 +248,8 @@ static mf_tensor *hidden_places(const attend *x, int64_t n)
     return sum;
 }
 
-/* softmax(scale q k^T) of each head for the first n tokens of the first sequence, for pictures:
- * [heads n, n]. */
+/* Returns softmax(scale q k^T) of each head for the first n tokens of the first sequence,
+ * [heads n, n]. It is used for pictures. */
 static mf_tensor *weights_of(const attend *x, mf_tensor *qkv, int32_t heads, int32_t kv)
 {
     mf_graph *g = x->g;
@@ -270,7 +274,7 @@ static mf_tensor *join(mf_graph *g, mf_tensor *a, mf_tensor *b, int axis)
     return a ? mf_concat(g, 2, both, axis) : b;
 }
 
-/* Sets the heads that the next calls of adapters receive; heads = 0: none. */
+/* Sets the heads that adapters receive in later calls; heads = 0: no heads. */
 static void tell_heads(const attend *x, int32_t heads, int32_t n, const int32_t *active,
                        mf_tensor *mask)
 {
@@ -282,7 +286,7 @@ static void tell_heads(const attend *x, int32_t heads, int32_t n, const int32_t 
     env->head_mask = mask;
 }
 
-/* The group's queries, keys and values after their adapters. */
+/* Returns the group's queries, keys and values after their adapters. */
 static mf_tensor *adapted_qkv(const attend *x, const mf_head_group *group, mf_tensor *qkv)
 {
     static const char *const sites[] = {"attention.q", "attention.k", "attention.v"};
@@ -305,7 +309,8 @@ static mf_tensor *adapted_qkv(const attend *x, const mf_head_group *group, mf_te
     return mf_concat(x->g, 3, part, 1);
 }
 
-/* x [T, n hd] after the norm of queries or keys, `name` in the block that owns the weights. */
+/* x [T, n hd] -> x after the norm of queries or keys. `name` is the norm's name in the block
+ * that owns the weights. */
 static mf_tensor *normed(const attend *x, const char *name, mf_tensor *t, int32_t n)
 {
     const bool all = x->m->config->model.qk_norm == MF_QK_ALL;
@@ -318,7 +323,7 @@ static mf_tensor *normed(const attend *x, const char *name, mf_tensor *t, int32_
     return all ? t : mf_reshape(x->g, t, shape);
 }
 
-/* The group's queries, keys and values after the norms of queries and keys. */
+/* Returns the group's queries, keys and values after the norms of queries and keys. */
 static mf_tensor *normed_qkv(const attend *x, const mf_head_group *group, mf_tensor *qkv)
 {
     const int32_t kv = group->kv, heads = group->share * kv;
@@ -331,7 +336,7 @@ static mf_tensor *normed_qkv(const attend *x, const mf_head_group *group, mf_ten
     return mf_concat(x->g, 3, part, 1);
 }
 
-/* The same after norms, limit and rope. */
+/* Returns the group's queries, keys and values after norms, limit and rope. */
 static mf_tensor *finished_qkv(const attend *x, const mf_head_group *group, mf_tensor *qkv)
 {
     const mf_model_config *c = &x->m->config->model;
@@ -393,7 +398,8 @@ static mf_tensor *head_mask(const attend *x)
     return p->whole ? mask : mf_gather_rows(x->g, mask, indices(x, p->active, p->q));
 }
 
-/* y [T, active hd] after the adapters of heads and the mask (NULL: none), in the same shape. */
+/* y [T, active hd] -> y after the adapters of heads and the mask (NULL: no mask), in the
+ * same shape. */
 static mf_tensor *adapted(const attend *x, mf_tensor *y, mf_tensor *mask)
 {
     const int64_t n = x->plan->active;
@@ -404,7 +410,7 @@ static mf_tensor *adapted(const attend *x, mf_tensor *y, mf_tensor *mask)
     return mf_reshape(x->g, y, mf_shape2(x->tokens, n * x->hd));
 }
 
-/* Attention from latent vectors; x->hd becomes the width of a head's result. */
+/* Adds attention from latent vectors. Sets x->hd to the width of a head's result. */
 static mf_tensor *latent(attend *x)
 {
     const mf_attend_args args = attend_args(x, NULL, NULL, NULL, 0, 0);
@@ -413,7 +419,7 @@ static mf_tensor *latent(attend *x)
                                x->in, &args);
 }
 
-/* The window of a block; 0: none. */
+/* Returns the window of a block in tokens; 0: no window. */
 static int64_t window_of(const mf_model_config *c, int32_t layer)
 {
     bool bad;

@@ -50,7 +50,8 @@ static void declare(declarer *d, const char *name, mf_shape shape, mf_init init)
     if (d->rc == MF_OK) d->rc = mf_store_declare(d->m->store, name, shape, init, false, &p);
 }
 
-/* Declares up to three matrices of `rows` rows each, one above the other (0: no more). */
+/* Declares up to three matrices as one parameter, one above the other. `rows` is the number of
+ * rows of each matrix; 0: no further matrix. */
 static void declare_stacked(declarer *d, const char *name, const int64_t rows[3],
                             int64_t columns, mf_init init)
 {
@@ -89,7 +90,7 @@ static void declare_attention(declarer *d, int32_t layer, double std, double out
 {
     const mf_model_config *c = &d->m->config->model;
     const int64_t hd = mf_model_head_dim(c), qkv = (c->heads + 2 * c->kv_heads) * hd;
-    /* With Xavier initialisation the biases of attention begin at 0, as usual. */
+    /* With Xavier initialisation the biases of attention begin at 0, as is usual. */
     const bool xavier = c->init == MF_START_XAVIER;
     const mf_init zero = {MF_INIT_ZERO, MF_PARAM_NO_DECAY, 0};
     if (mf_block_attention_source(d->m, layer) != layer) return;
@@ -146,7 +147,7 @@ static void declare_layer(declarer *d, int32_t layer, double std, double out_std
     if (d->m->moe_of_layer[layer] < 0) declare_dense(d, layer, std, out_std);
 }
 
-/* The name head.NAME.part; for task 0 head.part. */
+/* Returns the name head.NAME.part; for task 0 head.part. */
 static name_buf head_name(const mf_model *m, int task, const char *part)
 {
     name_buf n;
@@ -157,8 +158,8 @@ static name_buf head_name(const mf_model *m, int task, const char *part)
     return n;
 }
 
-/* Declares the head of task i: one output per class, or one number. The initial bias of a
- * number is the mean of the training data. */
+/* Declares the head of task i. The head has one output per class, or one output for a number.
+ * In the latter case the initial bias is the mean of the training data. */
 static void declare_task_head(declarer *d, int i, double std)
 {
     const mf_model *m = d->m;
@@ -241,7 +242,7 @@ mf_tensor *mf_block_norm(const mf_model *m, mf_graph *g, const char *name, mf_te
     return mf_op3(g, "layernorm", x, w, use(m, g, full), &attr);
 }
 
-/* y = x W^T + b of a block's feed-forward layer, after its adapters. */
+/* Returns y = x W^T + b of a block's feed-forward layer, after its adapters. */
 static mf_tensor *ffn_linear(const mf_model *m, mf_graph *g, int32_t layer, const char *weight,
                              const char *bias, mf_tensor *x, bool to_f32)
 {
@@ -265,7 +266,8 @@ mf_tensor *mf_block_dense(const mf_model *m, mf_graph *g, int32_t layer, mf_tens
     return ffn_linear(m, g, layer, "ffn.w2", "ffn.b2", h, true);
 }
 
-/* Fixed sines (Vaswani et al. 2017, section 3.5): column 2i sin(p / 10000^(2i/d)), 2i+1 cos. */
+/* Returns fixed sines (Vaswani et al. 2017, section 3.5): column 2i is sin(p / 10000^(2i/d)),
+ * column 2i+1 is the cosine. */
 static mf_tensor *sinusoidal_table(mf_graph *g, int64_t seq, int64_t dim)
 {
     float *table = mf_alloc((size_t)(seq * dim), sizeof *table);
@@ -283,7 +285,8 @@ static mf_tensor *sinusoidal_table(mf_graph *g, int64_t seq, int64_t dim)
     return t;
 }
 
-/* The segment of each token, [T] i32; later ones count as the last that has an embedding. */
+/* Returns the segment of each token, [T] i32. A segment after the last one with an embedding
+ * gets the number of that last segment. */
 static mf_tensor *segments(const mf_model *m, mf_model_graph *mg)
 {
     const int32_t last = (int32_t)m->config->model.token_types - 1;
@@ -332,7 +335,8 @@ static mf_tensor *head_weight(const mf_model *m, mf_graph *g)
     return use(m, g, m->config->model.tie_embeddings ? "embed.weight" : "head.weight");
 }
 
-/* Scales the input or the bias of a head, so that logits need no pass of their own. */
+/* Scales the input or the bias of a head. So scaling the logits needs no separate pass
+ * over them. */
 static mf_tensor *for_logits(const mf_model *m, mf_graph *g, mf_tensor *x)
 {
     const double s = m->config->model.logit_scale;

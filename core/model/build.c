@@ -11,7 +11,8 @@
 #include "ops/layers/linear_cross_entropy.h"
 #include "plugin/load/open.h"
 
-/* The record that the next MoE layer's router reads: with a history, that of all positions. */
+/* Returns the record that the next MoE layer's router reads. With a history this is the record
+ * of all positions. */
 static const mf_routing *routed(const mf_moe_out *out)
 {
     return out->whole.size > 0 ? &out->whole : &out->routing;
@@ -40,7 +41,7 @@ static mf_tensor *second_half(mf_model *m, mf_model_graph *mg, int32_t layer, mf
     return mg->moe[at].y;
 }
 
-/* The output of a half block, as it is added to the residual stream. */
+/* Returns the output of a half block in the form that is added to the residual stream. */
 static mf_tensor *half_output(mf_model *m, mf_graph *g, const char *norm, mf_tensor *y)
 {
     const mf_model_config *c = &m->config->model;
@@ -54,7 +55,8 @@ static mf_tensor *block(mf_model *m, mf_model_graph *mg, int32_t layer, mf_tenso
     const mf_model_config *c = &m->config->model;
     const double p = m->options.dropout;
     const bool pre = c->norm_place == MF_NORM_PRE, post = c->norm_place == MF_NORM_POST;
-    /* The backward pass begins with the last block, so recomputing its values saves nothing. */
+    /* The backward pass begins with the last block, so recomputing the values of that block
+     * saves no memory. */
     const bool recompute = layer + 1 < c->layers;
     mf_graph *g = mg->g;
     char norm1[64], norm2[64];
@@ -164,15 +166,15 @@ static mf_tensor *above_0(mf_graph *g, mf_tensor *x)
     return mf_greater(g, x, mf_graph_const(g, MF_F32, mf_shape1(1), &zero));
 }
 
-/* The losses of tokens [T] without a gradient, 0 where none counts; *ret_counts [T]: 1 where
- * one does. NULL: the task has none. */
+/* Returns the losses of tokens [T] without a gradient, 0 where no loss counts. *ret_counts [T]:
+ * 1 where a loss counts, else 0. NULL: the task has no such losses. */
 static mf_tensor *token_losses(const mf_model_graph *mg, mf_tensor **ret_counts)
 {
     mf_graph *g = mg->g;
     if (!mg->row_loss) return NULL;
     mf_tensor *rows = mf_stop_gradient(g, mg->row_loss);
     mf_tensor *counts = above_0(g, mf_affine(g, mf_cast(g, mg->targets, MF_F32), 1, 1));
-    if (mg->by_row) { /* those of the token's example */
+    if (mg->by_row) { /* each token gets the loss of its example */
         const mf_shape column = mf_shape2(mg->shape.batch, 1);
         const mf_shape tokens = mf_shape1((int64_t)mg->shape.batch * mg->shape.seq);
         mf_tensor *both[2] = {mf_reshape(g, rows, column), mf_reshape(g, counts, column)};
@@ -185,8 +187,8 @@ static mf_tensor *token_losses(const mf_model_graph *mg, mf_tensor **ret_counts)
     return mf_mul(g, rows, counts);
 }
 
-/* loss = task loss + sum of weight x regularizer + losses that routers add; in a micro-batch
- * the latter times its share of the tokens */
+/* loss = task loss + sum of weight x regularizer + losses that routers add. In a micro-batch
+ * the regularizers and router losses are multiplied by its share of the tokens. */
 static void add_losses(mf_model *m, mf_model_graph *mg)
 {
     mf_graph *g = mg->g;
@@ -233,7 +235,8 @@ static void add_losses(mf_model *m, mf_model_graph *mg)
     mg->loss = total;
 }
 
-/* An output head with adapters needs logits, so head and loss are then two ops, not one. */
+/* An output head with adapters needs logits, so the head and the loss are two ops instead
+ * of one. */
 static bool head_is_adapted(const mf_model *m)
 {
     return m->adapters[m->config->model.layers].n > 0;
@@ -277,7 +280,8 @@ static void build(mf_model *m, mf_model_graph *mg)
     if (!s->want_logits) mg->logits = NULL;
 }
 
-/* Builds the graph with an environment in which adapters see the values built so far. */
+/* Builds the graph with an environment that holds the values built so far, because adapters may
+ * read them. */
 static void build_adapted(mf_model *m, mf_model_graph *mg)
 {
     const size_t places = (size_t)m->config->model.layers * MF_AT_POINTS;
@@ -300,8 +304,8 @@ static void build_adapted(mf_model *m, mf_model_graph *mg)
     mf_free(env.values);
 }
 
-/* Keeps what the gemms of the forward pass multiply with parameters: rows, and the offsets of
- * their groups. */
+/* Keeps the inputs of the gemms with parameters in the forward pass: the inputs themselves, and
+ * the offsets of their groups. */
 static void keep_inputs(mf_graph *g)
 {
     for (int i = 0; i < mf_graph_nodes(g); i++) {
@@ -313,7 +317,7 @@ static void keep_inputs(mf_graph *g)
     }
 }
 
-/* Warns, once for a model, of MoE layers whose routers get no gradient of the task. */
+/* Warns, once per model, about MoE layers whose routers get no gradient of the task. */
 static void warn_of_gates(mf_model *m, const mf_model_graph *mg)
 {
     if (mg->shape.mode != MF_MODE_TRAIN || mg->shape.forced) return;

@@ -1,12 +1,12 @@
-/* model/count.c: counts a model's parameters: all, and those that one token uses. The name of a
- * parameter tells its module. */
+/* model/count.c: counts the elements of a model's parameters: of all parameters, and of those
+ * that one token uses. The name of a parameter determines its module. */
 #include <string.h>
 #include "base/error.h"
 #include "model/heads.h"
 #include "model/model.h"
 
 /* Beginnings of parameter names, without "layers.N.". All other parameters of a block belong to
- * adapters, whose names begin with the section's NAME or the plugin's `path`. */
+ * adapters; their names begin with the section's NAME or the plugin's `path`. */
 static const struct {
     const char *name, *begins[4];
 } modules[MF_MODEL_MODULES] = {
@@ -45,8 +45,9 @@ static void count(const mf_model *m, mf_model_module out[MF_MODEL_MODULES])
     for (int i = 0; i < mf_store_count(m->store); i++) {
         const mf_param *p = mf_store_at(m->store, i);
         if (p->buffer) continue;
-        /* A token uses k of E parts of parameters that are divided by expert, and at most k
-         * parts of those of some kinds or groups of experts. It uses all shared experts. */
+        /* For a parameter that is divided by expert, a token uses k of the E parts. If the
+         * parameter belongs only to some kinds or groups of experts, the token uses at most k
+         * of its parts. It uses all shared experts. */
         const int64_t parts = p->init.flags & MF_PARAM_BY_EXPERT ? p->shape.dim[0] : 0;
         const bool split =
             parts > 0 && (parts == c->experts ||

@@ -1,5 +1,6 @@
-/* model/heads.c: the heads that are computed, their gates, measurements and learning rates. No
- * graph contains an inactive head; its parameters keep their values. */
+/* model/heads.c: the attention heads that are computed, their gates, measurements and
+ * learning rates. No graph contains an inactive head; the parameters of such a head keep
+ * their values. */
 #include "model/heads.h"
 #include <math.h>
 #include <stdio.h>
@@ -76,7 +77,7 @@ int64_t mf_heads_active(const mf_model *m)
 }
 
 /* Whether any layer that uses the weights of layer `source` computes one of the n query heads
- * from h on. */
+ * that begin at head h. */
 static bool read_somewhere(const mf_model *m, int32_t source, int32_t h, int32_t n)
 {
     for (int32_t l = source; l < m->config->model.layers; l++) {
@@ -87,8 +88,8 @@ static bool read_somewhere(const mf_model *m, int32_t source, int32_t h, int32_t
     return false;
 }
 
-/* Number of elements of the query weights and bias of one head; the key's and the value's have
- * as many. */
+/* Returns the number of elements of one head in the query weights and bias. The key and the
+ * value of a head have the same number. */
 static int64_t part_size(const mf_model *m, int32_t layer)
 {
     const mf_model_config *c = &m->config->model;
@@ -96,7 +97,8 @@ static int64_t part_size(const mf_model *m, int32_t layer)
     return hd * c->dim + (mf_head_param(m, layer, "qkv.bias") ? hd : 0);
 }
 
-/* The layer of a parameter whose dimension 0 is the number of heads; -1 for all others. */
+/* Returns the layer of a parameter whose dimension 0 is the number of heads; -1 for all
+ * other parameters. */
 static int32_t by_head(const mf_param *p)
 {
     int layer;
@@ -268,7 +270,8 @@ static double square(const float *v, int64_t n)
     return sum;
 }
 
-/* Sum of squares of part `part` of a parameter seen as [outer, parts, inner]. */
+/* Returns the sum of squares of part `part` of a gradient, whose parameter is viewed as [outer,
+ * parts, inner]. */
 static double part_square(const float *grad, int64_t outer, int64_t parts, int64_t part,
                           int64_t inner)
 {
@@ -378,7 +381,8 @@ static bool set_factor(mf_param *p, int64_t part, float factor)
     return true;
 }
 
-/* The learning-rate factor of head h of a layer, from its own buffers: 0 if it is pruned. */
+/* Returns the learning-rate factor of head h from the layer's own buffers; 0 if the head
+ * is pruned. */
 static float rate_of(const mf_model *m, int32_t layer, int64_t h)
 {
     const mf_param *scale = mf_head_param(m, layer, "lr_scale");
@@ -387,8 +391,9 @@ static float rate_of(const mf_model *m, int32_t layer, int64_t h)
     return rate && is_active(mf_head_param(m, layer, "active"), (int32_t)h) ? rate[h] : 0;
 }
 
-/* The largest factor of the n heads from h on, over all layers that use the weights of layer
- * `source`: shared weights learn as fast as the fastest head that uses them. */
+/* Returns the largest factor of the n heads that begin at head h, over all layers that use the
+ * weights of layer `source`. So shared weights learn as fast as the fastest head that
+ * uses them. */
 static float fastest(const mf_model *m, int32_t source, int64_t h, int64_t n)
 {
     float most = 0;

@@ -1,17 +1,18 @@
-/* model/heads.h: which attention heads a layer computes, and the measurements of them.
+/* model/heads.h: decides which attention heads a layer computes, and measures them.
  *
  * If an adapter requests it (MF_ADAPTER_HEADS), a layer has a buffer
- * `layers.N.attention.active` [H]. Heads with 0 there are inactive: graphs that are built
- * afterwards contain neither their rows of the projections nor their scores. A head of keys and
- * values that several query heads share (grouped-query attention) is inactive if all of these
- * are inactive. Parameters keep their offsets, so a head can become active again.
+ * `layers.N.attention.active` [H]. A head is inactive if its element is 0. Graphs that are
+ * built afterwards contain neither the head's rows of the projections nor its scores. A head of
+ * keys and values that several query heads share (grouped-query attention) is inactive if all
+ * these query heads are inactive. Parameters keep their offsets, so a head can become
+ * active again.
  *
  * The kernels need the same number of queries for each head of keys and values. If pruning
  * makes these numbers unequal, the layer is divided into groups with equal numbers, with one
  * call per group.
  *
- * A change requests a rebuild of graphs. The entropy of attention weights needs no matrix: it
- * is log-sum-exp minus attention over the keys (model/attention.c). */
+ * A change of active heads requests a rebuild of graphs. The entropy of attention weights needs
+ * no matrix: it is log-sum-exp minus attention over the keys (model/attention.c). */
 #ifndef MF_MODEL_HEADS_H
 #define MF_MODEL_HEADS_H
 
@@ -20,12 +21,12 @@
 typedef struct mf_head_group {
     int32_t share; /* number of query heads per head of keys and values */
     int32_t kv;    /* number of heads of keys and values */
-    int32_t q_at;  /* index of its first query head in mf_head_plan.q */
-    int32_t kv_at; /* index of its first head of keys and values in mf_head_plan.kv */
+    int32_t q_at;  /* index of the group's first query head in mf_head_plan.q */
+    int32_t kv_at; /* index of the group's first head of keys and values in mf_head_plan.kv */
 } mf_head_group;
 
 typedef struct mf_head_plan {
-    int32_t total, kv_total; /* H, KV */
+    int32_t total, kv_total; /* H; number of heads of keys and values */
     int32_t active, kv_active;
     int32_t n_groups; /* 0 when every head is pruned */
     bool whole;       /* no head is pruned */
@@ -33,25 +34,25 @@ typedef struct mf_head_plan {
     mf_head_group *group;
 } mf_head_plan;
 
-/* Makes the plan for the present values of the buffer; a layer without the buffer computes all
+/* Makes the plan for the present values of the buffer. A layer without the buffer computes all
  * heads. The caller frees the plan with mf_free. Fails with MF_ENOMEM. */
 int mf_head_plan_new(const mf_model *m, int32_t layer, mf_head_plan **ret);
 
-/* Conversions between gates and the values in m->gates. mf_gate_of: sigmoid(number), or with
- * m->gate_form = MF_GATE_RAW the number limited to 0 .. 1. mf_gate_number is the inverse;
- * logits are limited to -most .. most. */
+/* Conversions between gates and the values in m->gates. mf_gate_of returns sigmoid(number), or
+ * with m->gate_form = MF_GATE_RAW the number limited to 0 .. 1. mf_gate_number is the inverse
+ * and limits logits to -most .. most. */
 double mf_gate_of(const mf_model *m, double number);
 double mf_gate_number(const mf_model *m, double gate, double most);
-/* Declares the buffers active and lr_scale of a layer, so that its heads can be switched off,
- * and gives each head a learning rate of its own. */
+/* Declares the buffers `active` and `lr_scale` of a layer. With them each head can be switched
+ * off and has its own learning rate. */
 int mf_heads_declare(mf_model *m, int32_t layer);
 
-/* The parameter or buffer layers.N.attention.WHAT, for example "active", or NULL. */
+/* Returns the parameter or buffer layers.N.attention.WHAT, for example "active", or NULL. */
 mf_param *mf_head_param(const mf_model *m, int32_t layer, const char *what);
-/* As mf_head_param, for weights that layers may share, for example "qkv.weight". */
+/* Like mf_head_param, for weights that layers may share, for example "qkv.weight". */
 mf_param *mf_head_weights(const mf_model *m, int32_t layer, const char *what);
-/* Registers live options of every head H: layers.N.attention.{active,lr_scale}.H, and of each
- * gate PARAMETER.H, for example layers.N.attention.gate.H. */
+/* Registers the live options layers.N.attention.{active,lr_scale}.H of every head H, and
+ * PARAMETER.H of every gate, for example layers.N.attention.gate.H. */
 int mf_heads_register(mf_model *m);
 
 /* ---- measurements ---- */
@@ -62,48 +63,51 @@ typedef struct mf_head_tally {
     int64_t runs;    /* number of runs that were added */
     double *entropy; /* [layers, heads] */
 } mf_head_tally;
-/* *ret is NULL if heads cannot be switched off. */
+/* Allocates a tally. *ret is NULL if heads cannot be switched off. */
 int mf_head_tally_new(const mf_model *m, mf_head_tally **ret);
 void mf_head_tally_free(mf_head_tally *t);
 void mf_head_tally_reset(mf_head_tally *t);
 void mf_head_tally_add(mf_head_tally *t,
                        const mf_model_graph *mg); /* call this after a run with metrics */
-/* The sums as numbers, as mf_moe_tally_put and mf_moe_tally_take; none if t is NULL. */
+/* Returns how many numbers the tally consists of; 0 if t is NULL. These functions write and add
+ * the sums as numbers, like mf_moe_tally_put and mf_moe_tally_take. */
 int64_t mf_head_tally_numbers(const mf_head_tally *t);
 void mf_head_tally_put(const mf_head_tally *t, double *out);
 void mf_head_tally_take(mf_head_tally *t, const double *in);
 
-/* Norm of the gradients of each head's parts of the query, key and value weights and biases and
- * of the output weights, times scale: out [H]. Where n active heads share keys and values, each
- * counts 1/n of their squares. 0 for pruned heads, and for all if there are no gradients. */
+/* Computes the norm of each head's gradients, times scale: out [H]. The norm covers the head's
+ * parts of the query, key and value weights and biases and of the output weights. Where n
+ * active heads share keys and values, each head counts 1/n of the shared squares. The result is
+ * 0 for pruned heads, and for all heads if there are no gradients. */
 void mf_head_gradients(const mf_model *m, int32_t layer, double scale, float *out);
 
-/* The statistics of all layers, with the arrays to which they point. */
+/* The statistics of all layers, and the arrays to which they point. */
 typedef struct mf_head_record {
     int32_t layers, heads;
     mf_head_stats *stats; /* [layers] */
     float *values; /* gate, active, entropy, grad_norm, importance: [layers, heads] each */
 } mf_head_record;
-/* *ret is NULL if heads cannot be switched off. */
+/* Allocates a record. *ret is NULL if heads cannot be switched off. */
 int mf_head_record_new(const mf_model *m, mf_head_record **ret);
 void mf_head_record_free(mf_head_record *r);
-/* Fills in the present gates and active heads, and the entropy from the tally, which may be
- * NULL. Gradients and importance remain absent. */
+/* Writes the present gates and active heads into the record, and the entropy from the tally,
+ * which may be NULL. Gradients and importance remain absent. */
 void mf_head_record_fill(mf_head_record *r, const mf_model *m, const mf_head_tally *t);
-/* Arrays [H] of a layer for values that the caller measures. The caller sets the pointers in
- * `stats` when they are filled. */
+/* These functions return arrays [H] of a layer for values that the caller measures. The caller
+ * sets the pointers in `stats` after it has filled the arrays. */
 float *mf_head_record_gradients(const mf_head_record *r, int32_t layer);
 float *mf_head_record_importance(const mf_head_record *r, int32_t layer);
 int64_t mf_heads_active(const mf_model *m); /* number of active heads in all layers */
-/* Number of elements of parameters that no graph reads, because their heads are pruned in all
- * layers that share them: gates, the heads' parts of the query, key and value weights and
- * biases, and those of the output weights. */
+/* Returns the number of elements of parameters that no graph reads, because their heads are
+ * pruned in all layers that share them. It counts gates, and the heads' parts of the query, key
+ * and value weights and biases and of the output weights. */
 int64_t mf_heads_idle(const mf_model *m);
 
 /* Computes learning-rate factors for the heads' parts of parameters (mf_param.part) from
  * `active` (0: frozen) and `lr_scale`. A part that several heads or layers share gets the
  * largest of their factors, and 0 if all of them are pruned or frozen. A gate gets the factor
- * of its own head. Returns whether a factor changed; then mf_optim_refresh is needed. */
+ * of its own head. Returns whether a factor changed; the caller must then
+ * call mf_optim_refresh. */
 bool mf_heads_set_parts(mf_model *m);
 
 #endif

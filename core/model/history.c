@@ -1,5 +1,5 @@
-/* model/history.c: the inputs of routers that read earlier tokens, kept in the cache. Token ids
- * are kept as f32, which holds them exactly below 2^24. */
+/* model/history.c: stores the inputs of routers that read earlier tokens in the cache. Token
+ * ids are kept as f32, which represents them exactly below 2^24. */
 #include "model/history.h"
 #include <stdio.h>
 #include "base/error.h"
@@ -22,8 +22,8 @@ int mf_history_declare(mf_store *store, int32_t layer, int64_t places, int64_t d
                                           mf_shape2(places, 1), (mf_init){0}, true, NULL);
 }
 
-/* Writes the run's rows into a buffer of the store. Returns the buffer, with all positions of
- * all sequences. */
+/* Writes the run's rows into a buffer of the store. Returns the buffer, which contains all
+ * positions of all sequences. */
 static mf_tensor *append(const mf_history *h, mf_graph *g, int32_t layer, const char *what,
                          mf_tensor *rows)
 {
@@ -41,7 +41,7 @@ static mf_tensor *whole_number(mf_graph *g, int32_t n)
     return mf_graph_const(g, MF_I32, mf_shape2(1, 1), &n);
 }
 
-/* 0 .. n-1, as [1,n] or, if down, as [n,1]. */
+/* Returns 0 .. n-1, as [1,n] or, if `down` is true, as [n,1]. */
 static mf_tensor *count(mf_graph *g, int64_t n, bool down)
 {
     return mf_reshape(g, mf_arange(g, n), down ? mf_shape2(n, 1) : mf_shape2(1, n));

@@ -1,7 +1,8 @@
-/* model/latent.c: keys and values from a latent vector c = norm(W x). A head's key is W_k c and
- * a rotated part that all heads share; its value is W_v c. The cache keeps c and the rotated
- * part only. A graph with a cache applies W_k to queries, since q (W_k c) = (q W_k) c, and W_v
- * to the sums over c, so that no keys and values of past tokens are computed again. */
+/* model/latent.c: computes keys and values from a latent vector c = norm(W x). A head's key is
+ * W_k c together with a rotated part that all heads share; its value is W_v c. The cache keeps
+ * only c and the rotated part. A graph with a cache applies W_k to queries, since q (W_k c) =
+ * (q W_k) c, and applies W_v to the sums over c. So it never recomputes keys and values of
+ * past tokens. */
 #include "model/latent.h"
 #include <stdio.h>
 #include <string.h>
@@ -14,7 +15,8 @@
 #include "ops/shape.h"
 #include "ops/state.h"
 
-#define LATENT_EPS 1e-6 /* of the norms of latent vectors, as published */
+/* The published epsilon of the norms of latent vectors. */
+#define LATENT_EPS 1e-6
 
 typedef struct {
     const mf_model *m;
@@ -44,7 +46,7 @@ void mf_latent_sites(const mf_model_config *c, mf_linear_site ret[MF_LATENT_SITE
     memcpy(ret, all, sizeof all);
 }
 
-/* part: "weight" or "bias" */
+/* Writes the name of a parameter; part: "weight" or "bias". */
 static const char *name_of(char out[96], int32_t layer, const char *what, const char *part)
 {
     snprintf(out, 96, "layers.%d.attention.%s.%s", (int)layer, what, part);
@@ -60,7 +62,7 @@ int mf_latent_declare(mf_model *m, int32_t layer, mf_init init)
     const int64_t H = c->heads, hd = mf_model_head_dim(c), d = c->dim, p = c->latent_q;
     const struct {
         const char *name;
-        int64_t rows, columns; /* columns 0: a vector */
+        int64_t rows, columns; /* columns 0: the parameter is a vector */
         bool bias;
     } all[] = {{p ? "q_down" : "q", p ? p : H * hd, d, false},
                {p && biases ? "q_down" : NULL, p, 0, true},
@@ -102,14 +104,15 @@ static mf_tensor *linear(const latent *x, const char *what, mf_tensor *in)
     return mf_linear_as(x->g, in, use(x, what), p ? mf_graph_param(x->g, p) : NULL, MF_F32);
 }
 
-/* The same, with the adapters of a linear layer. */
+/* Like the function above, followed by the adapters of a linear layer. */
 static mf_tensor *adapted(const latent *x, const char *what, const char *site, mf_tensor *in)
 {
     return mf_adapt_linear(x->env, site, in, linear(x, what, in));
 }
 
-/* Keys [R, H n] and values [R, H v] of rows of latent vectors. Adapters see both as one linear
- * layer, with the rows of its weight head by head. */
+/* Computes keys [R, H n] and values [R, H v] from R rows of latent vectors. Adapters treat both
+ * as one linear layer, whose weight contains for each head first the rows of the keys and then
+ * the rows of the values. */
 static void expand(const latent *x, mf_tensor *c, int64_t rows, mf_tensor *ret[2])
 {
     static const char site[] = "attention.kv_b";
@@ -141,7 +144,7 @@ static mf_tensor *turned(const latent *x, mf_tensor *t, int64_t head_dim, int64_
     return mf_model_rope_part(x->m, x->mg, t, head_dim, heads, head_dim - x->rope, x->rope);
 }
 
-/* [T, H (n + r)] */
+/* returns the queries [T, H (n + r)] */
 static mf_tensor *queries(const latent *x, mf_tensor *in)
 {
     mf_tensor *q =
@@ -152,7 +155,7 @@ static mf_tensor *queries(const latent *x, mf_tensor *in)
     return turned(x, q, x->plain + x->rope, x->heads);
 }
 
-/* [T, latent + r]: what the cache keeps of each token. */
+/* Returns [T, latent + r], the part of each token that the cache keeps. */
 static mf_tensor *compressed(const latent *x, mf_tensor *in)
 {
     mf_tensor *both = adapted(x, "kv_down", "attention.kv_a", in), *part[2];
@@ -161,7 +164,7 @@ static mf_tensor *compressed(const latent *x, mf_tensor *in)
     return mf_concat(x->g, 2, part, 1);
 }
 
-/* The rows of H heads of n numbers, with zeros behind each up to w. */
+/* Pads the n numbers of each of H heads with zeros to w numbers. */
 static mf_tensor *padded(const latent *x, mf_tensor *t, int64_t n, int64_t w)
 {
     if (n == w) return t;
@@ -169,8 +172,8 @@ static mf_tensor *padded(const latent *x, mf_tensor *t, int64_t n, int64_t w)
     return mf_reshape(x->g, t, mf_shape2(x->tokens, x->heads * w));
 }
 
-/* Attention with the keys and values of every head. Keys and values are padded to the larger
- * of their two widths. */
+/* Computes attention with the keys and values of every head. Keys and values are padded to the
+ * larger of their two widths. */
 static mf_tensor *expanded(const latent *x, mf_attend_args args, mf_tensor *kept)
 {
     mf_graph *g = x->g;
@@ -190,15 +193,15 @@ static mf_tensor *expanded(const latent *x, mf_attend_args args, mf_tensor *kept
     return mf_reshape(g, mf_slice(g, y, 2, 0, x->value), mf_shape2(T, H * x->value));
 }
 
-/* x [T,H,n] -> [H,T,n], or back. */
+/* x [T,H,n] -> [H,T,n], or the reverse. */
 static mf_tensor *exchanged(mf_graph *g, mf_tensor *t)
 {
     return mf_transpose(g, t, 1, 0, 2, 3);
 }
 
-/* The weights of keys [H, n, latent] and of values [H, v, latent]. If adapters change the
- * weights, the weights are computed from the unit vectors, since adapters of linear layers know
- * only inputs and outputs. */
+/* Returns the weights of keys [H, n, latent] and of values [H, v, latent]. If adapters change
+ * these weights, the effective weights are computed by applying the layer to unit vectors,
+ * because adapters of linear layers see only inputs and outputs. */
 static void weights(const latent *x, mf_tensor *ret[2])
 {
     mf_graph *g = x->g;
@@ -223,8 +226,8 @@ static void weights(const latent *x, mf_tensor *ret[2])
         ret[i] = mf_transpose(g, mf_reshape(g, ret[i], mf_shape3(L, H, n[i])), 1, 2, 0, 3);
 }
 
-/* Attention over the cache: all heads share one head of keys, which are its rows, and of
- * values, which are their first `latent` columns. */
+/* Computes attention over the cache. All heads share one head of keys and values: the keys are
+ * the rows of the cache, and the values are the first `latent` columns of these rows. */
 static mf_tensor *absorbed(const latent *x, mf_attend_args args, mf_tensor *kept)
 {
     mf_graph *g = x->g;

@@ -1,5 +1,5 @@
 /* model/model.c: builds a model from a configuration: plugins, parameters, layers. Two models
- * of the same configuration, dimensions and seed have the same parameters. */
+ * with the same configuration, dimensions and seed have the same parameters. */
 #include "model/model.h"
 #include <math.h>
 #include <stdio.h>
@@ -47,8 +47,8 @@ static int load(const mf_plugin_section *s, mf_kind kind, const mf_loaded **ret)
     return mf_plugin_load(kind, s->plugin, s->file, s->line, ret);
 }
 
-/* Selects the blocks with experts: every moe_every-th block, first the one with number
- * moe_every - 1, except those in dense_layers. */
+/* Selects the blocks with experts: every moe_every-th block, beginning with block moe_every -
+ * 1, except the blocks in dense_layers. */
 static int place_moe_layers(mf_model *m)
 {
     const mf_model_config *c = &m->config->model;
@@ -64,7 +64,7 @@ static int place_moe_layers(mf_model *m)
     return m->moe ? MF_OK : MF_ENOMEM;
 }
 
-/* Makes the shared experts of a layer, and the weights of their gates. */
+/* Creates the shared experts of a layer, and the weights of their gates. */
 static int new_shared_experts(mf_model *m, mf_moe_layer *ml, int from, const mf_loaded *expert,
                               mf_dims dims)
 {
@@ -95,7 +95,8 @@ static bool looks_ahead(const mf_loaded *plugin)
     return (plugin->table.expert.flags & MF_EXPERT_NOT_CAUSAL) != 0;
 }
 
-/* A plugin that reads later tokens would let a decoder see the tokens that it must predict. */
+/* Refuses plugins that read later tokens in a decoder, because the decoder would see the tokens
+ * that it must predict. */
 static int judge_causal(const mf_model *m, const mf_plugin_section *s, const mf_loaded *plugin)
 {
     const mf_model_settings *c = m->config;
@@ -140,7 +141,7 @@ static int new_moe_layer(mf_model *m, int32_t layer, const mf_loaded *expert, bo
     const mf_loaded *router = NULL;
     mf_moe_layer *ml = &m->moe[m->moe_of_layer[layer]];
     mf_dims dims = mf_model_dims_of(m, layer);
-    /* parameters are named after the block that owns them */
+    /* parameters have the name of the block that owns them */
     const int from = (int)mf_block_source(m, layer);
     char path[64];
     ml->layer = layer;
@@ -275,7 +276,8 @@ bool mf_model_of_experts(const mf_param *p)
     return sscanf(p->name, "layers.%d.expert.%n", &layer, &at) == 1 && at > 0;
 }
 
-/* The setting that must change so that n ranks can share the experts; NULL: none. */
+/* Returns the setting that prevents n ranks from sharing the experts; NULL: no setting
+ * prevents it. */
 static const char *unshared(const mf_model *m, int n)
 {
     const mf_model_settings *c = m->config;
@@ -312,8 +314,8 @@ int mf_model_share_experts(mf_model *m, int rank, int ranks)
     return MF_OK;
 }
 
-/* Copies the first block's initial values to the other blocks, for all parameters that both
- * have with the same shape. */
+/* Copies the first block's initial values to the other blocks, for all parameters that have the
+ * same shape in both blocks. */
 static void make_alike(mf_model *m)
 {
     for (int i = 0; i < mf_store_count(m->store); i++) {
@@ -378,15 +380,15 @@ int mf_model_new(const mf_model_settings *config, const mf_model_dims *dims,
     return MF_OK;
 }
 
-/* The name behind "layers.N."; NULL: the name does not begin so. */
+/* Returns the part of the name behind "layers.N."; NULL: the name has no such beginning. */
 static const char *without_layer(const char *name)
 {
     const char *dot = strncmp(name, "layers.", 7) == 0 ? strchr(name + 7, '.') : NULL;
     return dot ? dot + 1 : NULL;
 }
 
-/* Buffers of controllers and regularizers do not belong to the model, and must be updated while
- * anything is trained, as adapters must. */
+/* Whether the parameter belongs to the model. Buffers of controllers and regularizers do not.
+ * Like the parameters of adapters, they must be updated while anything is trained. */
 static bool of_model(const mf_param *p)
 {
     const bool state = p->buffer && (strncmp(p->name, "controller.", 11) == 0 ||
@@ -425,7 +427,7 @@ static int freeze(mf_model *m, const char *pattern)
     return found > 0 ? MF_OK : nothing_to_freeze(m, pattern);
 }
 
-/* Where nothing is left to train, nothing else changes either. */
+/* If no parameter is left to train, freezes everything else as well. */
 static void freeze_rest(mf_model *m)
 {
     const int n = mf_store_count(m->store);
@@ -473,7 +475,7 @@ bool mf_model_has_regularizer(const mf_model *m, int i)
     return m->n_moe > 0 || (r->flags & MF_REGULARIZER_ANY_MODEL);
 }
 
-/* Whether the router of an MoE layer has the property. */
+/* Whether the router of any MoE layer has the property. */
 static bool any_router(const mf_model *m, bool (*has)(const mf_loaded *router))
 {
     for (int32_t i = 0; i < m->n_moe; i++)

@@ -1,5 +1,5 @@
 /* model/model_config.c: the keys of a model's sections with defaults and bounds, and the rules
- * between keys. */
+ * that combine several keys. */
 #include "model/model_config.h"
 #include "kernels/kernel.h"
 #include <stdio.h>
@@ -310,7 +310,8 @@ const mf_section mf_moe_section = {.name = "moe",
                                    .size = sizeof(mf_moe_config),
                                    .fixed = mf_section_all_keys};
 
-#define PLUGINS_MAX 256 /* of sections of one kind: each costs time to load */
+/* Maximum number of sections of one kind; each section costs time to load. */
+#define PLUGINS_MAX 256
 #define PLUGIN_SECTION(prefix, what, table, keys, text)                                        \
     {                                                                                          \
         .name = prefix, .help = text, .options = table, .size = sizeof(mf_plugin_section),     \
@@ -393,7 +394,7 @@ static void judge_rope(mf_config_faults *j, const mf_model_config *m)
                         m->rope_high);
 }
 
-/* The key that latent attention cannot be combined with; NULL: there is none. */
+/* Returns the key that cannot be combined with latent attention; NULL: no such key is set. */
 static const char *not_latent(const mf_model_config *m)
 {
     if (m->kv_heads > 0 && m->kv_heads != m->heads) return "kv_heads";

@@ -1,5 +1,5 @@
-/* model/module.h: the part of the model to which a parameter belongs. The parameter's name
- * determines it (model/model.h). */
+/* model/module.h: the modules of a model. The name of a parameter determines the module to
+ * which it belongs (model/model.h). */
 #ifndef MF_MODEL_MODULE_H
 #define MF_MODEL_MODULE_H
 
@@ -16,6 +16,6 @@ typedef enum mf_module {
     MF_MODEL_MODULES
 } mf_module;
 mf_module mf_module_of(const char *param);
-const char *mf_module_name(mf_module module); /* "embedding" */
+const char *mf_module_name(mf_module module); /* returns for example "embedding" */
 
 #endif

@@ -1,12 +1,13 @@
 /* model/moe.c: one MoE layer as graph nodes: router, capacity, experts, sum and metrics. Shapes
- * never depend on the data: R is fixed, and a dropped assignment has index -1 in `admitted`. */
+ * never depend on the data: the number R of assignments is fixed, and a dropped assignment has
+ * index -1 in `admitted`. */
 #include "model/moe.h"
 #include "model/soft.h"
 #include "plugin/load/open.h"
 #include "ops/moe/grouped_attention.h"
 
-/* Scores for selection: those of the router, else its probabilities; plus the bias that a
- * controller updates. */
+/* Returns the scores for selection: the scores of the router, or else its probabilities, plus
+ * the bias that a controller updates. */
 static mf_tensor *selection_score(const mf_moe_layer *layer, mf_graph *g, const mf_routing *r)
 {
     mf_tensor *score = mf_stop_gradient(g, r->score ? r->score : r->prob);
@@ -14,8 +15,9 @@ static mf_tensor *selection_score(const mf_moe_layer *layer, mf_graph *g, const 
     return mf_add(g, score, mf_graph_param(g, layer->select_bias));
 }
 
-/* The priority of each assignment if first choices of all tokens go before second ones, [R].
- * NULL: the graph has failed, as the assignments have no rank, or the router has priorities. */
+/* Returns the priority of each assignment, [R], if the first choices of all tokens come before
+ * the second choices. Returns NULL if the graph has failed, because assignments have no rank or
+ * the router sets priorities. */
 static mf_tensor *rank_priority(mf_graph *g, int64_t priority, const mf_routing *r)
 {
     const bool drawn = priority == MF_PRIORITY_DRAWN;
@@ -32,9 +34,9 @@ static mf_tensor *rank_priority(mf_graph *g, int64_t priority, const mf_routing 
     return drawn ? mf_add(g, rank, mf_uniform(g, mf_shape1(r->rows))) : rank;
 }
 
-/* The priority of each assignment, [R]: the router's own priority, the gate, the norm of the
- * token's vector, a random number, or the token's position in the sequence (earlier first).
- * NULL: in the order of assignments. */
+/* Returns the priority of each assignment, [R]: the router's own priority, the gate, the norm
+ * of the token's vector, a random number, or the token's position in the sequence (earlier
+ * first). NULL: the order of assignments decides. */
 static mf_tensor *row_priority(mf_graph *g, int64_t priority, const mf_router_in *in,
                                const mf_routing *r, mf_tensor *gate)
 {
@@ -47,7 +49,7 @@ static mf_tensor *row_priority(mf_graph *g, int64_t priority, const mf_router_in
         return mf_stop_gradient(g, gate);
     } else if (priority == MF_PRIORITY_DRAWN) {
         return mf_uniform(g, mf_shape1(r->rows));
-    } else if (priority == MF_PRIORITY_TIME) { /* earlier positions first */
+    } else if (priority == MF_PRIORITY_TIME) { /* earlier positions have priority */
         mf_tensor *early = mf_affine(g, mf_cast(g, in->positions, MF_F32), -1, 0);
         of_token = mf_reshape(g, early, mf_shape2(r->tokens, 1));
     } else {
@@ -60,7 +62,7 @@ static mf_tensor *row_priority(mf_graph *g, int64_t priority, const mf_router_in
     return mf_reshape(g, of_token, mf_shape1(r->rows));
 }
 
-/* The gates [R] of a router that chose the experts itself, times moe.gate_scale. */
+/* Returns the gates [R] of a router that chose the experts itself, times moe.gate_scale. */
 static mf_tensor *own_gates(const mf_moe_settings *s, mf_graph *g, const mf_routing *r)
 {
     const double scale = s->config->gate_scale;
@@ -69,9 +71,9 @@ static mf_tensor *own_gates(const mf_moe_settings *s, mf_graph *g, const mf_rout
     return scale == 1 ? gate : mf_scale(g, gate, scale);
 }
 
-/* The gates of the chosen experts, or of those that took their place (admitted not NULL), k for
- * each token. If the router declares the sum of the gates, this takes precedence
- * over moe.renormalize. */
+/* Returns the gates of the chosen experts, or of the experts that replace them (admitted not
+ * NULL), k for each token. If the router declares the sum of the gates, the declaration takes
+ * precedence over moe.renormalize. */
 static mf_tensor *gates_of(const mf_moe_settings *s, mf_graph *g, mf_moe_out *out,
                            mf_tensor *admitted, int k)
 {
@@ -85,8 +87,8 @@ static mf_tensor *gates_of(const mf_moe_settings *s, mf_graph *g, mf_moe_out *ou
                           r->gate_scale * c->gate_scale);
 }
 
-/* Divides the assignments of a router: those that count, and those that are computed only for
- * the gradient of their gates. */
+/* Divides the assignments of a router into two kinds: assignments that count, and silent
+ * assignments that are computed only for the gradient of their gates. */
 static mf_tensor *divide(const mf_moe_settings *s, mf_graph *g, mf_tensor *expert,
                          mf_moe_out *out)
 {
@@ -102,7 +104,8 @@ static mf_tensor *divide(const mf_moe_settings *s, mf_graph *g, mf_tensor *exper
     return mf_sub(g, mf_mul(g, expert, counts), silent);
 }
 
-/* Sets prob (unless the router did), chosen, top_k and rows of the record. Returns gates. */
+/* Sets prob (unless the router set it), chosen, top_k and rows of the record. Returns
+ * the gates. */
 static mf_tensor *choose(const mf_moe_layer *layer, const mf_moe_settings *s, mf_graph *g,
                          const mf_router_in *in, mf_moe_out *out)
 {
@@ -118,7 +121,8 @@ static mf_tensor *choose(const mf_moe_layer *layer, const mf_moe_settings *s, mf
         if (r->silent) r->chosen = divide(s, g, r->chosen, out);
         return r->chosen ? own_gates(s, g, r) : NULL;
     }
-    if (!r->prob) return NULL; /* no memory for the softmax: a router sets one of the three */
+    /* A router sets one of the three, so NULL means that the softmax got no memory. */
+    if (!r->prob) return NULL;
     r->rows = r->tokens * r->top_k;
     mf_tensor *score = selection_score(layer, g, r);
     mf_moe_scores_count(layer, s->plugins, g, in, r, score);
@@ -127,9 +131,9 @@ static mf_tensor *choose(const mf_moe_layer *layer, const mf_moe_settings *s, mf
     return gates_of(s, g, out, NULL, r->top_k);
 }
 
-/* k of the formulas: the assignments that the configuration, or the router, wants of a token.
- * Rows are not counted where the router has one for each expert and leaves some of them unused
- * (relu), where some are silent, or where experts choose tokens. */
+/* Returns the k of the formulas: the number of assignments per token that the configuration or
+ * the router requests. Assignments are not counted in three cases: the router has one per
+ * expert and leaves some unused (relu), some are silent, or experts choose tokens. */
 static int wanted_per_token(const mf_router_in *in, const mf_routing *r)
 {
     const int slots = r->token ? 0 : r->rows / r->tokens;
@@ -141,9 +145,9 @@ static mf_tensor *reals(mf_graph *g, const mf_routing *r)
     return mf_clamp(g, mf_sum(g, r->mask, MF_ALL, false), 1, 1e30);
 }
 
-/* Returns the capacity of each expert, [E]: C0 (mf_capacity_of), or
- * C0 + min(a max(0, n_i - T k / E), limit C0) if capacity is adaptive. T is the number of real
- * tokens, n_i that of the assignments to expert i, a is moe.adaptive_capacity and limit
+/* Returns the capacity of each expert, [E]: C0 (mf_capacity_of), or C0 + min(a max(0, n_i - T k
+ * / E), limit C0) if capacity is adaptive. T is the number of tokens that are not padding, n_i
+ * the number of assignments to expert i, a is moe.adaptive_capacity and limit
  * is moe.adaptive_limit. */
 static mf_tensor *capacity(const mf_moe_settings *s, mf_graph *g, const mf_router_in *in,
                            const mf_routing *r)
@@ -164,8 +168,8 @@ static mf_tensor *capacity(const mf_moe_settings *s, mf_graph *g, const mf_route
     return mf_add(g, cap, mf_minimum(g, more, mf_scale(g, cap, c->adaptive_limit)));
 }
 
-/* Applies capacity: sets r->admitted, and reassigns assignments over capacity if so configured.
- * Returns the gates, which may be new. */
+/* Applies the capacity: sets r->admitted, and reassigns assignments over capacity if this is
+ * configured. Returns the gates, which may be new. */
 static mf_tensor *admit(const mf_moe_settings *s, mf_graph *g, const mf_router_in *in,
                         mf_tensor *gate, mf_moe_out *out)
 {
@@ -188,16 +192,16 @@ static mf_tensor *admit(const mf_moe_settings *s, mf_graph *g, const mf_router_i
     return gates_of(s, g, out, r->admitted, k);
 }
 
-/* Returns the gates; with unit_gates p / detach(p), whose value is 1 and whose gradient is that
- * of ln p. */
+/* Returns the gates. With unit_gates it returns p / detach(p), whose value is 1 and whose
+ * gradient is the gradient of ln p. */
 static mf_tensor *final_gate(const mf_moe_settings *s, mf_graph *g, mf_tensor *gate)
 {
     if (!s->config->unit_gates || !gate) return gate;
     return mf_div(g, gate, mf_clamp(g, mf_stop_gradient(g, gate), 1e-37, 1e37));
 }
 
-/* What dropped assignments add to the layer's output: the layer's input times their gates, or
- * (moe.dropped = input) the input, of which each of them adds 1/k. */
+/* Returns what dropped assignments add to the layer's output. This is the layer's input times
+ * their gates. With moe.dropped = input each dropped assignment adds 1/k of the input. */
 static mf_tensor *passed_on(const mf_moe_settings *s, mf_graph *g, const mf_router_in *in,
                             const mf_moe_out *out)
 {
@@ -221,7 +225,8 @@ static mf_tensor *per_token(mf_graph *g, mf_tensor *index, const mf_routing *r)
     return r->mask ? mf_div(g, count, reals(g, r)) : mf_scale(g, count, 1.0 / r->tokens);
 }
 
-/* sigmoid(W x), [T n]: the gates of n shared experts, computed in f32 like those of routers. */
+/* Returns sigmoid(W x), [T n], the gates of n shared experts. They are computed in f32 like the
+ * gates of routers. */
 static mf_tensor *shared_gates(const mf_moe_layer *layer, const mf_moe_settings *s, mf_graph *g,
                                const mf_router_in *in, int32_t tokens)
 {
@@ -234,8 +239,8 @@ static mf_tensor *shared_gates(const mf_moe_layer *layer, const mf_moe_settings 
     return y;
 }
 
-/* The sum of all shared experts for every real token; 0 for padding, which experts that look at
- * other tokens must not see. */
+/* Returns the sum of all shared experts for every token that is not padding, and 0 for padding.
+ * Experts that read other tokens must not read padding. */
 static mf_tensor *shared_experts(const mf_moe_layer *layer, const mf_moe_settings *s,
                                  mf_graph *g, const mf_router_in *in, int32_t tokens)
 {
@@ -268,7 +273,7 @@ static mf_tensor *shared_experts(const mf_moe_layer *layer, const mf_moe_setting
     return mf_combine_rows(g, y, gate, &groups, NULL, tokens, n);
 }
 
-/* Calls the adapters of expert inputs or outputs. */
+/* Calls the adapters of expert inputs or of expert outputs. */
 static mf_tensor *adapt(const mf_moe_settings *s, mf_point point, const mf_expert_in *ein,
                         mf_tensor *x, mf_tensor *y)
 {
@@ -277,7 +282,8 @@ static mf_tensor *adapt(const mf_moe_settings *s, mf_point point, const mf_exper
     return s->env ? mf_adapt(s->env, point, y, &more) : y;
 }
 
-/* Sum over real tokens of -sum g ln g, where g are the token's gates divided by their sum. */
+/* Returns the sum over tokens without padding of -sum g ln g, where g are the token's gates
+ * divided by their sum. */
 static mf_tensor *gate_entropy(mf_graph *g, const mf_moe_out *out)
 {
     const mf_routing *r = &out->routing;
@@ -289,7 +295,8 @@ static mf_tensor *gate_entropy(mf_graph *g, const mf_moe_out *out)
     return mf_scale(g, mf_sum(g, h, MF_ALL, false), -1);
 }
 
-/* Sums over real tokens: of prob for each expert, and of each token's largest prob. */
+/* Computes two sums over tokens without padding: prob for each expert, and each token's
+ * largest prob. */
 static void prob_sums(mf_graph *g, mf_moe_out *out)
 {
     const mf_routing *r = &out->routing;
@@ -334,8 +341,8 @@ static mf_tensor *grouped_gates(mf_graph *g, mf_tensor *gate, const mf_row_group
     return mf_dispatch_rows(g, gate, &rows, NULL, 1);
 }
 
-/* Calls the router on all positions of the history, and takes the rows of the graph's tokens
- * from its results. */
+/* Calls the router on all positions of the history, and selects from its results the rows of
+ * the graph's tokens. */
 static int ask_of_history(const mf_moe_layer *layer, const mf_moe_settings *s, mf_graph *g,
                           const mf_router_in *in, mf_moe_out *out)
 {
@@ -350,7 +357,7 @@ static int ask_of_history(const mf_moe_layer *layer, const mf_moe_settings *s, m
     whole->mask = all.mask;
     whole->labels = all.labels;
     whole->token_ids = all.token_ids;
-    /* Adapters of the router's linear layers get the same tokens as the router. */
+    /* Adapters of the router's linear layers must receive the same tokens as the router. */
     const mf_adapt_env before = s->env ? *s->env : (mf_adapt_env){0};
     if (s->env) {
         s->env->seq = all.seq;
@@ -374,7 +381,7 @@ static int ask(const mf_moe_layer *layer, const mf_moe_settings *s, mf_graph *g,
     return mf_instance_route(layer->router, g, in, &out->routing);
 }
 
-/* Calls the router, and does the selection that it leaves to core. */
+/* Calls the router, and makes the selection that the router leaves to core. */
 static int route(const mf_moe_layer *layer, const mf_moe_settings *s, mf_graph *g,
                  const mf_router_in *in, mf_moe_out *out)
 {
@@ -393,8 +400,8 @@ static int route(const mf_moe_layer *layer, const mf_moe_settings *s, mf_graph *
                       .batch = in->batch,
                       .seq = in->seq,
                       .token_ids = in->token_ids};
-    /* Routers read and compute f32, because small differences decide their choice (Fedus et al.
-     * 2021, section 2.4). */
+    /* Routers read and compute f32, because small differences can change the choice of experts
+     * (Fedus et al. 2021, section 2.4). */
     const bool was_bf16 = mf_graph_set_bf16(g, false);
     mf_router_in in_f32 = *in;
     in_f32.x = mf_graph_to_f32(g, in->x);
@@ -496,7 +503,7 @@ int mf_moe_choose(const mf_moe_layer *layer, const mf_moe_settings *s, mf_graph 
     return mf_graph_status(g);
 }
 
-/* Whether a node from number `before` on reads the tensor. */
+/* Whether a node with number `before` or higher reads the tensor. */
 static bool is_read(const mf_graph *g, int before, const mf_tensor *t)
 {
     for (int i = before; i < mf_graph_nodes(g); i++) {
@@ -507,7 +514,8 @@ static bool is_read(const mf_graph *g, int before, const mf_tensor *t)
     return false;
 }
 
-/* Calls the experts, and the adapters of their inputs and outputs. NULL if a call fails. */
+/* Calls the experts, and the adapters of their inputs and outputs. Returns NULL if a
+ * call fails. */
 static mf_tensor *call_experts(const mf_moe_layer *layer, const mf_moe_settings *s, mf_graph *g,
                                mf_expert_in *ein, mf_moe_out *out)
 {

@@ -4,17 +4,17 @@
  *     experts -> weighted sum -> y [T,d]   (+ shared experts for every token, with gate 1 or
  *     sigmoid(w x))
  *
- * model/moe.c calls plugins only through plugin/instance.h. moefw/routing.h says what a router
- * may leave to core, and how gates are computed.
+ * model/moe.c calls plugins only through plugin/instance.h. moefw/routing.h describes what a
+ * router may leave to core, and how gates are computed.
  *
  * Shapes are static: there are T k assignments, sorted by expert, with offsets computed at run
- * time. A router that chooses experts itself (hash, expert choice, ReLU gates) gives
- * assignments; everything after it is the same. The gradient of expert weights reads dispatched
- * rows at their origin.
+ * time. A router that chooses experts itself (hash, expert choice, ReLU gates) returns
+ * assignments; all later steps are the same. The gradient of expert weights reads dispatched
+ * rows in the layer's input, without a copy.
  *
- * Gates of experts may be applied to the hidden values, before the last gemm, as
- * W (g h) = g (W h). Then the gradient of a gate comes from the hidden values, and outputs of
- * experts are not kept (MF_EXPERT_GATES). */
+ * An expert may apply its gates to the hidden values before the last gemm, because W (g h) = g
+ * (W h). The gradient of a gate then comes from the hidden values, and outputs of experts are
+ * not kept (MF_EXPERT_GATES). */
 #ifndef MF_MODEL_MOE_H
 #define MF_MODEL_MOE_H
 
@@ -28,7 +28,7 @@
 typedef struct mf_moe_layer {
     int32_t layer; /* index of the block */
     mf_ctx *router, *expert;
-    mf_ctx *shared;              /* NULL without shared experts */
+    mf_ctx *shared;              /* shared experts; NULL: the layer has none */
     mf_param *shared_gate;       /* [shared_experts, d]; NULL: gates are 1 */
     mf_param *select_bias;       /* [E], NULL unless a controller requests it */
     const mf_adapters *adapters; /* adapters of the block; NULL: none */
@@ -37,43 +37,44 @@ typedef struct mf_moe_layer {
 /* Settings that all layers share, except `forced`, which belongs to one layer. */
 typedef struct mf_moe_settings {
     const mf_moe_config *config;
-    const double *capacity_factor; /* live; NULL or configured 0: no capacity */
-    /* live; NULL or configured 0: all experts have the same capacity */
+    const double *capacity_factor; /* live option; NULL or configured 0: no capacity */
+    /* live option; NULL or configured 0: all experts have the same capacity */
     const double *adaptive_capacity;
-    int32_t labels;               /* number of distinct labels, 0: none */
-    mf_adapt_env *env;            /* environment of the graph; NULL without adapters */
+    int32_t labels;               /* number of distinct labels; 0: no labels */
+    mf_adapt_env *env;            /* adapter environment of the graph; NULL without adapters */
     const mf_expert_ranks *ranks; /* the ranks that share the experts */
-    mf_plughost *plugins;         /* whose requests for counts of scores are met; NULL: none */
-    bool keep;                    /* keep prob, chosen, admitted and gate */
-    bool attention;               /* keep the inputs of the experts' attention */
-    /* keep all that `keep` keeps, and x, logits, score and the router's own choice */
+    /* The plugins that may request counts of scores; NULL: none. */
+    mf_plughost *plugins;
+    bool keep;      /* keep prob, chosen, admitted and gate */
+    bool attention; /* keep the inputs of the experts' attention */
+    /* keep everything that `keep` keeps, and x, logits, score and the router's own choice */
     bool trace;
     /* routers with MF_ROUTER_SEQUENCE read these positions; NULL: the tokens of the graph */
     const mf_history *history;
-    /* routing given for this layer; NULL: the router decides */
+    /* routing that the caller sets for this layer; NULL: the router decides */
     const struct mf_moe_forced *forced;
 } mf_moe_settings;
 
-/* Routing given by the caller, who fills mf_moe_out.forced before each run. The router is still
+/* Routing that the caller sets: it fills mf_moe_out.forced before each run. The router is still
  * part of the graph, and its own choice is in mf_moe_out.own. Capacity is not applied. */
 typedef struct mf_moe_forced {
-    int32_t rows; /* R */
-    bool listed;  /* each assignment names its token; else R = T k */
+    int32_t rows; /* R, the number of assignments */
+    bool listed;  /* each assignment names its token; false: R = T k */
 } mf_moe_forced;
 
 /* Expert and gate of each assignment. */
 typedef struct mf_moe_choice {
-    int32_t rows;        /* R */
+    int32_t rows;        /* R, the number of assignments */
     mf_tensor *chosen;   /* [R] i32, before capacity */
     mf_tensor *admitted; /* [R] i32, after capacity; may be the same tensor */
     mf_tensor *gate;     /* [R] f32 */
-    mf_tensor *token;    /* [R] i32; NULL: token r / k */
+    mf_tensor *token;    /* [R] i32; NULL: assignment r belongs to token r / k */
 } mf_moe_choice;
 
 typedef struct mf_moe_out {
-    mf_routing routing; /* the record, completed by core */
-    /* The record that the router returned for all positions of the history; size 0 without
-     * a history. */
+    mf_routing routing; /* the record after core has completed it */
+    /* The record that the router returned for all positions of the history; its size is 0
+     * without a history. */
     mf_routing whole;
     mf_routing_sums sums; /* kept values of metric nodes */
     /* f32 scalar, kept; metric node; NULL if assignments list their tokens */
@@ -82,22 +83,24 @@ typedef struct mf_moe_out {
     mf_tensor *prob_sum;
     /* f32 scalar, sum of real tokens' largest prob, kept; metric node; NULL without prob */
     mf_tensor *max_prob;
-    /* f32 scalar, number of reassigned assignments, kept; NULL: assignments over capacity are
-     * not reassigned */
+    /* f32 scalar, number of reassigned assignments, kept; NULL: the layer does not
+     * reassign assignments */
     mf_tensor *moved;
-    /* no gradient of the task can reach the router: each gate is p / p, or the expert has
-     * declared MF_EXPERT_GATES and does not read them */
+    /* No gradient of the task can reach the router. gates_are_1: each gate is p / p.
+     * gates_ignored: the expert has declared MF_EXPERT_GATES and does not read the gates. */
     bool gates_are_1, gates_ignored;
     bool limited;     /* the layer has a capacity: chosen and admitted are kept */
     mf_tensor *joint; /* [E,labels] counts, kept; NULL without labels */
     mf_tensor *gate;  /* [R] */
-    /* [R] i32, experts of silent assignments, -1 at others; NULL: there are none */
+    /* [R] i32, experts of silent assignments, -1 for all other assignments; NULL: there
+     * are none */
     mf_tensor *silent;
     mf_tensor *y; /* [T,d] */
     /* the router's own choice; admitted is NULL with forced routing or after mf_moe_choose */
     mf_moe_choice own;
     mf_moe_choice forced; /* inputs of forced routing; chosen is NULL without it */
-    mf_tensor *score;     /* [T,E] scores for selection; NULL: prob, or the router selected */
+    mf_tensor *score;     /* [T,E] scores for selection; NULL: prob was used, or the
+                           * router selected */
     mf_tensor *x;         /* [T,d] f32 input of the router, kept; NULL unless traced */
     /* attention node of the experts, with its inputs kept; NULL: none, or not requested */
     const mf_node *attention;
@@ -111,18 +114,20 @@ int mf_moe_build(const mf_moe_layer *layer, const mf_moe_settings *settings, mf_
 int mf_moe_choose(const mf_moe_layer *layer, const mf_moe_settings *settings, mf_graph *g,
                   const mf_router_in *in, mf_moe_out *out);
 
-/* Assignments dropped and reassigned in the last run; both 0 without a capacity. Needs no
- * metric nodes, so it works after every step. */
+/* Returns the numbers of assignments dropped and reassigned in the last run; both are 0 without
+ * a capacity. It needs no metric nodes, so it works after every step. */
 void mf_moe_overflow(const mf_moe_out *out, double *ret_dropped, double *ret_moved);
 
 /* Inputs of the attention of experts in the last run (ops/moe/grouped_attention.c). */
 typedef struct mf_moe_attention {
     int64_t experts, heads, width; /* width: sum over all heads */
     bool causal, masked;
-    /* assignments attend to those of the same expert, not to the tokens of their sequence */
+    /* Assignments attend to assignments of the same expert. false: they attend to the tokens of
+     * their sequence. */
     bool own;
     double scale;
-    const float *q, *kv;   /* [R, width]; [T, experts 2 width], or own: [R, 2 width] */
+    const float *q, *kv;   /* q: [R, width]; kv: [T, experts 2 width], or with `own` [R,
+                            * 2 width] */
     const int32_t *offset; /* [experts + 1] offsets of each expert's assignments */
     const int32_t *at;     /* [R] token of each assignment */
 } mf_moe_attention;
@@ -130,13 +135,13 @@ typedef struct mf_moe_attention {
  * use attention, or if the inputs cannot be read. */
 bool mf_moe_attention_of(const mf_moe_out *out, mf_moe_attention *ret);
 
-/* Sums over one or more runs of one layer, from its kept values. */
+/* Sums over one or more runs of one layer, computed from its kept values. */
 typedef struct mf_moe_tally {
     int32_t experts, top_k, labels, layer;
     double *chosen, *admitted, *importance, *prob_sum; /* [E] */
     double *joint;                                     /* [E,labels] or NULL */
     double tokens, entropy, top_prob, rows, moved;
-    double max_prob;     /* NaN, as prob_sum[0], if the router has no probabilities */
+    double max_prob;     /* NaN, like prob_sum[0], if the router has no probabilities */
     double gate_entropy; /* NaN if assignments list their tokens */
 } mf_moe_tally;
 int mf_moe_tally_new(int32_t layer, int32_t experts, int32_t top_k, int32_t labels,
@@ -145,37 +150,45 @@ void mf_moe_tally_free(mf_moe_tally *t);
 void mf_moe_tally_reset(mf_moe_tally *t);
 /* Adds the values of the last run, which must have been a run with metrics. */
 void mf_moe_tally_add(mf_moe_tally *t, const mf_moe_out *out);
-/* The sums as numbers: mf_moe_tally_put writes them to out [mf_moe_tally_numbers];
- * mf_moe_tally_take adds such numbers, of a tally with `labels`, to the sums. So runs of
+/* Converts the sums to numbers. mf_moe_tally_put writes them to out [mf_moe_tally_numbers].
+ * mf_moe_tally_take adds such numbers, from a tally with `labels`, to the sums. So the runs of
  * several processes are added in one order, as if one process had made them. */
 int64_t mf_moe_tally_numbers(const mf_moe_tally *t);
 void mf_moe_tally_put(const mf_moe_tally *t, double *out);
 void mf_moe_tally_take(mf_moe_tally *t, int32_t labels, const double *in);
-/* Computes the statistics. shares: [MF_MOE_SHARES, E] floats, owned by the caller, to which
- * *ret points; *ret also points into the tally. */
+/* Computes the statistics. The caller owns shares [MF_MOE_SHARES, E]; *ret points into shares
+ * and into the tally. */
 #define MF_MOE_SHARES 4
 void mf_moe_tally_stats(const mf_moe_tally *t, float *shares, mf_layer_stats *ret);
 
-/* Normalised mutual information of a table of counts [n,m], 2 I / (H_rows + H_columns); NaN for
- * an empty table; 0 if either side is constant. */
+/* Returns the normalised mutual information of a table of counts [n,m], 2 I / (H_rows +
+ * H_columns). The result is NaN for an empty table, and 0 if either side is constant. */
 double mf_nmi(const double *counts, int32_t n, int32_t m);
 
-/* Tallies of core. mf_moe_tallies_declare declares those of a layer with so many experts:
- * counts of scores that plugins have requested (mf_host.count_scores), and losses by expert
- * (MF_CONTROLLER_TOKEN_LOSS). MF_ECONFIG, MF_ENOMEM; MF_EPLUGIN if another tally has the name.
- * mf_moe_scores_count adds the counts to a graph that trains, after the router's choice.
- * selects: [T,E] what selects, with the layer's select_bias; NULL: the router has selected by
- * itself. mf_moe_losses_count adds losses [T], and counts [T]: 1 where there is one, else 0. */
+/* Tallies of core.
+ *
+ * mf_moe_tallies_declare declares the tallies of a layer with `experts` experts: counts of
+ * scores that plugins have requested (mf_host.count_scores), and losses by expert
+ * (MF_CONTROLLER_TOKEN_LOSS). MF_ECONFIG, MF_ENOMEM; MF_EPLUGIN if another tally has the
+ * same name.
+ *
+ * mf_moe_scores_count adds the counts to a training graph, after the router's choice. selects:
+ * [T,E] the values that decide the selection, including the layer's select_bias; NULL: the
+ * router has selected by itself.
+ *
+ * mf_moe_losses_count adds losses [T] and counts [T]. An element of counts is 1 where the token
+ * has a loss, else 0. */
 int mf_moe_tallies_declare(mf_plughost *h, int32_t layer, int32_t experts, bool losses);
 void mf_moe_losses_count(mf_plughost *h, mf_graph *g, const mf_routing *r, mf_tensor *loss,
                          mf_tensor *counts);
 void mf_moe_scores_count(const mf_moe_layer *layer, mf_plughost *h, mf_graph *g,
                          const mf_router_in *in, const mf_routing *r, mf_tensor *selects);
 
-/* As mf_instance_expert, on the rows of all ranks that share the experts; each has a part of
- * them (model/moe_ranks.c). One rank's rows after the other's, so that each gemm has the rows
- * that it has in one process; with e->merged those of all ranks at once. Returns the results of
- * the own rows, or NULL: mf_graph_status says why. */
+/* Like mf_instance_expert, for the rows of all ranks that share the experts; each rank has a
+ * part of the experts (model/moe_ranks.c). The rows of one rank are processed after the rows of
+ * another, so each gemm has the same rows as in one process. With e->merged the rows of all
+ * ranks are processed at once. Returns the results for this rank's own rows, or NULL with the
+ * reason in mf_graph_status. */
 mf_tensor *mf_moe_shared_experts(const mf_moe_layer *layer, const mf_expert_ranks *e,
                                  mf_graph *g, const mf_expert_in *in);
 

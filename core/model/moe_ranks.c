@@ -1,14 +1,15 @@
-/* model/moe_ranks.c: calls the plugin of the experts for rows that other ranks have sent. While
- * it is called, a part of each weight stands for the weight, since this rank has no more. */
+/* model/moe_ranks.c: calls the plugin of the experts for rows that other ranks have sent.
+ * During the call a part of each weight replaces the weight, because this rank has only
+ * that part. */
 #include "comm/expert_merge.h"
 #include "model/moe.h"
 
 enum { MOST_WEIGHTS = 16 };
 
-/* The values that replace the weights of an expert while it is called. */
+/* The values that replace the weights of an expert during a call. */
 typedef struct weights {
     const mf_expert_ranks *ranks;
-    int calls; /* of the expert, each with weights of its own */
+    int calls; /* number of calls of the expert; each call has its own weights */
     int now, n;
     const mf_param *of[MOST_WEIGHTS];
     mf_tensor *copy[MOST_WEIGHTS][MF_EXPERT_RANKS];
@@ -34,7 +35,8 @@ static mf_tensor *stand_in(void *arg, mf_graph *g, mf_param *p)
     return w->copy[i][w->now];
 }
 
-/* If an expert draws numbers, they would depend on the rank that computes it. */
+/* Refuses experts that draw random numbers, because the numbers would depend on the rank that
+ * computes the expert. */
 static void refuse_draws(mf_graph *g, int before)
 {
     for (int i = before; i < mf_graph_nodes(g); i++)
@@ -55,7 +57,7 @@ static mf_tensor *call(const mf_moe_layer *layer, weights *w, mf_graph *g,
     return rc == MF_OK ? y : NULL;
 }
 
-/* one->x and one->gate are the rows of all ranks. */
+/* Calls the expert once; one->x and one->gate contain the rows of all ranks. */
 static mf_tensor *call_merged(const mf_moe_layer *layer, weights *w, mf_graph *g,
                               const mf_expert_routes *routes, mf_expert_in *one)
 {
@@ -91,7 +93,7 @@ mf_tensor *mf_moe_shared_experts(const mf_moe_layer *layer, const mf_expert_rank
     all.experts = in->experts / e->ranks;
     all.x = mf_expert_send(g, &routes, in->x);
     all.gate = in->gate ? mf_expert_send(g, &routes, in->gate) : NULL;
-    all.token = NULL; /* the tokens are those of other batches */
+    all.token = NULL; /* the tokens belong to other batches */
     mf_tensor *y = e->merged ? call_merged(layer, &w, g, &routes, &all)
                              : call_apart(layer, &w, g, &routes, &all);
     return y ? mf_expert_return(g, &routes, y) : NULL;

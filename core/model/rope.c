@@ -1,6 +1,6 @@
 /* model/rope.c: rotary positions with scaled angles. Pair i of n rotated columns has the
  * frequency theta^(-2i/n), so it makes L theta^(-2i/n) / (2 pi) turns in L tokens. All blocks
- * of a graph use one table of factors, since they rotate the same number of columns. */
+ * of a graph use one table of factors, because they rotate the same number of columns. */
 #include "model/rope.h"
 #include <math.h>
 #include "base/mem.h"
@@ -8,7 +8,7 @@
 
 #define TWO_PI 6.283185307179586
 
-/* The pair, as a real number, that makes `turns` turns in the original length. */
+/* Returns the pair, as a real number, that makes `turns` turns in the original length. */
 static double pair_of(const mf_model_config *c, double n, double turns)
 {
     return n * log(c->rope_original / (turns * TWO_PI)) / (2 * log(c->rope_theta));
@@ -19,8 +19,8 @@ static double between(double x, double lo, double hi)
     return x < lo ? lo : x > hi ? hi : x;
 }
 
-/* The share of the unscaled angle in that of pair i: 1 for pairs that turn fast, 0 for slow
- * ones (Peng et al. 2023, section 3.2). */
+/* Returns the share of the unscaled angle in the angle of pair i: 1 for pairs that turn fast, 0
+ * for pairs that turn slowly (Peng et al. 2023, section 3.2). */
 static double yarn_share(const mf_model_config *c, int64_t n, int64_t i)
 {
     double low = pair_of(c, (double)n, c->rope_beta_fast),
@@ -35,7 +35,7 @@ static double yarn_share(const mf_model_config *c, int64_t n, int64_t i)
     return 1 - between(((double)i - low) / (high - low), 0, 1);
 }
 
-/* The same, by the number of turns (Llama 3). */
+/* Returns the same share, computed from the number of turns (Llama 3). */
 static double llama_share(const mf_model_config *c, int64_t n, int64_t i)
 {
     const double turns =
@@ -60,7 +60,7 @@ double mf_rope_magnitude(const mf_model_config *c)
     return c->rope_scaling == MF_ROPE_YARN ? 0.1 * log(c->rope_factor) + 1 : 1;
 }
 
-/* The table of factors of this graph; NULL: no scaling. */
+/* Returns the table of factors of this graph; NULL: no scaling. */
 static mf_tensor *factors(const mf_model *m, mf_model_graph *mg, int64_t n)
 {
     const mf_model_config *c = &m->config->model;

@@ -5,16 +5,16 @@
 
 #include "model/model.h"
 
-/* Writes the factor on the angle of each of n / 2 pairs, where n columns are rotated. All are 1
- * if rope_scaling = none. */
+/* Writes the factor on the angle of each of the n / 2 pairs of n rotated columns. All factors
+ * are 1 if rope_scaling = none. */
 void mf_rope_factors(const mf_model_config *c, int64_t n, float *out);
-/* The factor on rotated values. */
+/* Returns the factor on rotated values. */
 double mf_rope_magnitude(const mf_model_config *c);
-/* The rotation of the first n_heads heads of x [T, >= n_heads head_dim] by the graph's
- * positions. rope_dims of the columns of a head are rotated. */
+/* Rotates the first n_heads heads of x [T, >= n_heads head_dim] by the graph's positions.
+ * rope_dims columns of each head are rotated. */
 mf_tensor *mf_model_rope(const mf_model *m, mf_model_graph *mg, mf_tensor *x, int64_t head_dim,
                          int64_t n_heads);
-/* The same of columns first .. first + n - 1 of each head. */
+/* Like mf_model_rope, but rotates columns first .. first + n - 1 of each head. */
 mf_tensor *mf_model_rope_part(const mf_model *m, mf_model_graph *mg, mf_tensor *x,
                               int64_t head_dim, int64_t n_heads, int64_t first, int64_t n);
 

@@ -1,5 +1,6 @@
 /* model/soft.c: soft routing as two batched gemms around the experts. Slots are ordered by
- * sequence for the gemms and by expert for the experts; a transposition is between them. */
+ * sequence for the gemms and by expert for the experts, so the slots are transposed
+ * between them. */
 #include "model/soft.h"
 #include "ops/moe/dispatch.h"
 #include "ops/ops.h"
@@ -9,7 +10,7 @@ static mf_tensor *whole_number(mf_graph *g, int32_t n)
     return mf_graph_const(g, MF_I32, mf_shape1(1), &n);
 }
 
-/* dispatch or combine, by sequence: [B,n,S]. */
+/* Returns dispatch or combine in the order of sequences: [B,n,S]. */
 static mf_tensor *by_sequence(mf_graph *g, const mf_routing *r, mf_tensor *weights)
 {
     return mf_reshape(g, weights, mf_shape3(r->batch, r->seq, (int64_t)r->experts * r->slots));

@@ -1,6 +1,6 @@
 /* model/tally.c: sums measurements of one MoE layer over runs, and computes the reported values
- * from them; counts its scores for tallies. Padding is not counted, and nothing has
- * a gradient. */
+ * from the sums. It also counts the scores of the layer for tallies. Padding is not counted,
+ * and no value has a gradient. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -210,8 +210,8 @@ int mf_moe_tallies_declare(mf_plughost *h, int32_t layer, int32_t experts, bool 
     return rc == MF_OK && losses ? mf_tallies_declare(h, full, mf_shape2(experts, 2), 0) : rc;
 }
 
-/* The bias with which the expert would be among the token's k, less the token's score: NULL if
- * all experts are chosen. */
+/* Returns the bias with which the expert would be among the token's k experts, minus the
+ * token's score; NULL if all experts are chosen. */
 static mf_tensor *required(mf_graph *g, const mf_routing *r, mf_tensor *selects)
 {
     const int k = r->top_k;
@@ -248,7 +248,7 @@ void mf_moe_scores_count(const mf_moe_layer *layer, mf_plughost *h, mf_graph *g,
     }
 }
 
-/* x [T] by assignments, summed by the admitted experts: [E,1]. */
+/* x [T] -> [E,1]: the sum of x over the assignments that each expert admitted. */
 static mf_tensor *by_expert(mf_graph *g, const mf_routing *r, mf_tensor *x)
 {
     const mf_shape column = mf_shape2(r->tokens, 1), rows = mf_shape1(r->rows);

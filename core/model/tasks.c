@@ -1,5 +1,5 @@
 /* model/tasks.c: heads and losses of predictions for whole examples. With one task the graph
- * has no task weights, so its bits do not depend on them. */
+ * has no task weights, so its bits do not depend on these weights. */
 #include "model/tasks.h"
 #include <stdio.h>
 #include "graph/shape.h"
@@ -87,7 +87,8 @@ mf_tensor *mf_tasks_share(const mf_model *m, const mf_model_graph *mg, mf_tensor
     return part;
 }
 
-/* The sum of weight x loss over the tasks; with one task its loss without a weight. */
+/* Returns the sum of weight x loss over the tasks. With one task it returns the task's loss
+ * without a weight. */
 static mf_tensor *sum_of_losses(mf_model *m, mf_model_graph *mg)
 {
     mf_graph *g = mg->g;

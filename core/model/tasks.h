@@ -1,5 +1,5 @@
-/* model/tasks.h: predictions for whole examples: a class or a number, by one head or by several
- * on the same encoder.
+/* model/tasks.h: predictions for whole examples. A prediction is a class or a number, from one
+ * head or from several heads on the same encoder.
  *
  *     loss = the loss of model.task; with further tasks the sum of weight x loss over all tasks
  *     classify: mean cross entropy of the examples that have a class
@@ -19,8 +19,8 @@ void mf_tasks_inputs(const mf_model *m, mf_model_graph *mg);
 /* x [B,d]: adds predictions and losses, and sets the graph's logits and task_loss. */
 void mf_tasks_build(mf_model *m, mf_model_graph *mg, mf_tensor *x);
 
-/* A loss times its share of the step (train/parallel/shares.h), or the loss itself if a step
- * has one micro-batch, and outside of training. share: in the model. */
+/* Returns a loss times its share of the step (train/parallel/shares.h). Returns the loss itself
+ * outside of training, and if a step has one micro-batch. share: a field of the model. */
 mf_tensor *mf_tasks_share(const mf_model *m, const mf_model_graph *mg, mf_tensor *loss,
                           const double *share);
 

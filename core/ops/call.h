@@ -1,4 +1,4 @@
-/* ops/call.h: shorthand for the forward and backward functions of core's ops.
+/* ops/call.h: short helper functions for the forward and backward functions of core's ops.
  *
  * The ops' functions do not repeat the checks of infer, and never read the elements of a
  * tensor: they launch kernels of the run's set with pointers and sizes. */
@@ -12,12 +12,12 @@
 #include "graph/graph.h"
 #include "kernels/kernel.h"
 
-/* The kernel set of the run. */
+/* Returns the kernel set of the run. */
 static inline const mf_kernels *mf_call_kernels(const mf_call *call)
 {
     return call->exec->kernels;
 }
-/* The launch context for kernels that this op calls. */
+/* Returns the launch context for kernels that this op calls. */
 static inline mf_kctx mf_call_kctx(const mf_call *call)
 {
     const mf_launch *launch = mf_call_launch(call);
@@ -39,22 +39,22 @@ static inline bool mf_call_is_bf16(const mf_call *call, int i)
 {
     return call->in[i].dtype == MF_BF16;
 }
-/* The type of a value, for kernels. */
+/* Returns the type of a value in the form that kernels use. */
 static inline mf_cast_type mf_call_type(const mf_view *v)
 {
     return (mf_cast_type)v->dtype;
 }
-/* Whether the weight of a gemm, input 1, is in panels. */
+/* Whether the weight of a gemm (input 1) is stored in panels. */
 static inline bool mf_call_packed(const mf_call *call)
 {
     return call->in[1].reserved & MF_VIEW_PANELS;
 }
-/* The weight in input i as it is stored; NULL if it is not. */
+/* Returns the stored form of the weight in input i; NULL if input i is no stored weight. */
 static inline const mf_stored *mf_call_stored(const mf_call *call, int i)
 {
     return call->in[i].reserved & MF_VIEW_STORED ? call->in[i].data : NULL;
 }
-/* Data of an input; NULL if it is absent. */
+/* Returns the data of an input; NULL if the input is absent. */
 static inline const float *mf_call_f32(const mf_call *call, int i)
 {
     return (const float *)call->in[i].data;

@@ -1,5 +1,5 @@
-/* ops/cast.c: conversions of types. y = x in the type i0; dx = dy in the type of x. Only
- * conversions between float types have a gradient. */
+/* ops/cast.c: conversions of types. y is x in the type that i0 names; dx is dy in the type of
+ * x. Only conversions between float types have a gradient. */
 #include "graph/shape.h"
 #include "ops/call.h"
 #include "ops/infer.h"

@@ -6,11 +6,11 @@
  *   div      a / b          da = g / b       db = -g y / b
  *   maximum  max(a, b)      da = g - db      db = g [b > a]
  *   minimum  min(a, b)      da = g - db      db = g [a > b]
- *   greater  [a > b]        none
+ *   greater  [a > b]        no gradient
  *
  * a and b have the same type, f32, bf16 or i32 (modulo 2^32, a / 0 = 0, no gradient), and rank
  * 0 to 4; y has their type and the broadcast shape. Gradients are composed of ops, and are
- * summed over repeated dimensions. So the graph keeps only those values that the ops of the
+ * summed over repeated dimensions. So the graph keeps only the values that the ops of the
  * gradients read. */
 #include "ops/call.h"
 #include "ops/infer.h"
@@ -86,7 +86,7 @@ static int grad_div(mf_graph *g, const mf_gradient *at)
     return mf_graph_status(g);
 }
 
-/* The gradient goes to b where b_wins is 1, else to a. */
+/* Sets both gradients. The gradient goes to b where b_wins is 1, else to a. */
 static int grad_choice(mf_graph *g, const mf_gradient *at, mf_tensor *b_wins)
 {
     mf_tensor *to_b = mf_mul(g, at->dout[0], b_wins);

@@ -1,8 +1,8 @@
 /* ops/gemm.h: gemm ops with a chosen type of the result, and helpers that describe a gemm to
  * the kernel.
  *
- * The attribute of the type is 0, for the type of the first operand, or MF_AS(type). Sums are
- * f32 (ref: double) and are rounded to bf16 at most once. */
+ * The attribute for the type is 0 (the type of the first operand) or MF_AS(type). Sums are f32
+ * (ref: double) and are rounded to bf16 at most once. */
 #ifndef MF_OPS_GEMM_H
 #define MF_OPS_GEMM_H
 
@@ -33,13 +33,13 @@ static inline int mf_infer_result(const mf_infer *in, int slot, mf_dtype x, mf_d
     return MF_OK;
 }
 
-/* Input i of a call as an operand whose stored rows are `ld` elements apart. */
+/* Returns input i of a call as an operand whose stored rows are `ld` elements apart. */
 static inline mf_gemm_operand mf_call_operand(const mf_call *call, int i, int64_t ld)
 {
     return (mf_gemm_operand){
         .data = call->in[i].data, .type = mf_call_type(&call->in[i]), .ld = ld};
 }
-/* Output 0 of a call as the result of a gemm. */
+/* Returns output 0 of a call as the result of a gemm. */
 static inline mf_gemm_result mf_call_result(const mf_call *call, int64_t ld)
 {
     return (mf_gemm_result){

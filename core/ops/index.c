@@ -1,16 +1,17 @@
-/* ops/index.c: rows and elements by index. Indices are i32; an index below 0 means none.
+/* ops/index.c: selects and writes rows and elements by index. Indices are i32; an index below 0
+ * means none.
  *
  *   gather_rows   y[m] = x[index[m]], 0 for none; x may be bf16  dx = scatter_rows(dy)
  *   scatter_rows  y[index[m]] += x[m], in the order of m         dx = gather_rows(dy)
  *   take          y[n,j] = x[n, index[n,j]], 0 for none          dx = put(dy)
  *   put           y[n, index[n,j]] += x[n,j], in the order of j  dx = take(dy)
- *   topk          indices of the k largest of each row
+ *   topk          indices of the k largest elements of each row
  *   one_hot       y[..,j] = 1 where index = j
  *   bincount      y[v] = sum of weight over index = v            dweight = gather(dy)
- *   score_bins    y[e,i] = how many x[.,e] lie in bin i
+ *   score_bins    y[e,i] = number of x[.,e] in bin i
  *
- * An index that is too large ends the run with MF_EPLUGIN, before it is used to read or write;
- * one_hot instead gives a row of zeros for it. */
+ * An index that is too large ends the run with MF_EPLUGIN, before it is used to read or write.
+ * one_hot instead writes a row of zeros for such an index. */
 #include "ops/index.h"
 #include "ops/infer.h"
 #include "ops/ops.h"

@@ -1,5 +1,5 @@
 /* ops/infer.c: checks of input types and shapes, and their messages. They run while a graph is
- * built, so messages name the input, what was expected and what was found. */
+ * built. Each message names the input, and what was expected and found. */
 #include "ops/infer.h"
 
 int mf_infer_inputs(const mf_infer *in, int n)
@@ -57,7 +57,8 @@ int mf_infer_attr(const mf_infer *in, int slot, const char *what, int64_t lo, in
 int mf_infer_set(mf_infer *in, int i, mf_dtype type, mf_shape shape)
 {
     char text[MF_SHAPE_TEXT];
-    int64_t most = (int64_t)1 << 48; /* elements, so that the number of bytes cannot overflow */
+    /* maximum number of elements; the number of bytes then cannot overflow */
+    int64_t most = (int64_t)1 << 48;
     for (int32_t d = 0; d < shape.rank; d++) {
         int64_t size = shape.dim[d];
         if (size < 0 || size > INT32_MAX || (size && most / size == 0))

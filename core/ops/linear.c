@@ -3,8 +3,8 @@
  *   x [...,in], w [out,in], b [out] or absent -> y [...,out]; x, w f32 or bf16; i0: type of y
  *   dx = dy w,  dw = dy^T x,  db = sum of dy over rows
  *
- * linear_dx is y = x w, for dx if w is stored: x [T,out], w [out,in], f32 or bf16 -> y [T,in],
- * f32 */
+ * linear_dx is y = x w. It computes dx if w is a stored weight: x [T,out], w [out,in], f32 or
+ * bf16 -> y [T,in], f32. */
 #include "ops/gemm.h"
 
 static int linear_infer(mf_infer *in)
@@ -47,7 +47,7 @@ static int linear_forward(const mf_call *call)
     return MF_OK;
 }
 
-/* x as a matrix of rows. */
+/* Returns x as a matrix of rows. */
 static mf_tensor *flat(mf_graph *g, mf_tensor *x)
 {
     mf_shape s = MF_HOST_SLOT->shape(x);
@@ -57,8 +57,8 @@ static mf_tensor *flat(mf_graph *g, mf_tensor *x)
 static int linear_grad(mf_graph *g, const mf_gradient *at)
 {
     mf_tensor *x = at->in[0], *w = at->in[1], *dy = flat(g, at->dout[0]);
-    /* The gradient of the weight is computed first, so that x is no longer needed when dx
-     * needs memory. */
+    /* The gradient of the weight is computed first, so x is no longer needed when memory for dx
+     * is allocated. */
     if (at->wants[1])
         at->din[1] = mf_matmul_as(g, dy, true, flat(g, x), false, 1, mf_tensor_grad_type(w));
     if (at->wants[0]) {

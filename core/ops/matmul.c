@@ -1,6 +1,6 @@
 /* ops/matmul.c: y = s op(a) op(b), of two matrices or of two lists of matrices.
  *
- *   a [m,k], b [k,n] or a [i,m,k], b [i,k,n]; transposed they are stored [..,k,m], [..,n,k]
+ *   a [m,k], b [k,n] or a [i,m,k], b [i,k,n]; transposed they are stored as [..,k,m], [..,n,k]
  *   f32 or bf16; attr: i0 transpose a, i1 transpose b, i2 type of y, f0 = s
  *   y [m,n] or [i,m,n]
  *   da = s dy op(b)^T (stored transposed: s op(b) dy^T),  db = s op(a)^T dy (s dy^T op(a)) */

@@ -1,7 +1,7 @@
 /* ops/ops.h: the op table, and functions with which core adds ops.
  *
  * Core uses the same typed functions as plugins (moefw/ops.h). In core they call core's own
- * host table instead of that in a plugin's slot. */
+ * host table instead of the host table in a plugin's slot. */
 #ifndef MF_OPS_OPS_H
 #define MF_OPS_OPS_H
 

@@ -1,6 +1,6 @@
 /* ops/random.c: random numbers in a graph. Number i of a node's stream depends only on (seed,
- * stream, step, i) (base/rng.h). So nothing is kept for the backward pass: dropout draws the
- * same mask again.
+ * stream, step, i) (base/rng.h). So nothing is kept for the backward pass: the gradient of
+ * dropout computes the same mask from the same numbers.
  *
  *   uniform   y[i] in [0,1)
  *   gaussian  y[i] standard normal

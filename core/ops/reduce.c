@@ -5,8 +5,9 @@
  *   sum_to  y = x, summed over the dimensions that broadcasting from the shape `to` repeats;
  *           dx = dy, repeated
  *
- * Neighbouring dimensions that are all kept or all reduced are merged. Then at most two of four
- * dimensions are reduced: in two passes of one kernel, the inner one first. */
+ * Neighbouring dimensions that are all kept or all reduced are merged. After that, at most two
+ * of four dimensions are reduced, in two passes of one kernel that begin with the
+ * inner dimension. */
 #include "ops/call.h"
 #include "ops/infer.h"
 #include "ops/shape.h"
@@ -15,10 +16,10 @@ typedef struct pass {
     int64_t outer, n, inner;
 } pass;
 
-/* The passes that sum x over axes; returns their number, 1 or 2. */
+/* Computes the passes that sum x over axes; returns their number, 1 or 2. */
 static int plan(mf_shape x, unsigned axes, pass out[2])
 {
-    int64_t size[MF_MAX_RANK]; /* of groups of dimensions, alternately kept and reduced */
+    int64_t size[MF_MAX_RANK]; /* sizes of groups of dimensions, alternately kept and reduced */
     bool reduced[MF_MAX_RANK];
     int groups = 0, passes = 0;
     for (int32_t i = 0; i < x.rank; i++) {
@@ -51,7 +52,7 @@ static size_t align(size_t bytes)
     return (bytes + 63) & ~(size_t)63;
 }
 
-/* The size of the result of the first of two passes. */
+/* Returns the size of the first pass's result if there are two passes. */
 static size_t middle_bytes(const pass *p)
 {
     return align((size_t)(p->outer * p->inner) * sizeof(float));
@@ -167,7 +168,8 @@ const mf_opdef mf_op_mean = {.size = sizeof(mf_opdef),
 
 /* ---- sum_to ---- */
 
-/* One bit for each dimension of x that does not exist in `to`, or has size 1 only there. */
+/* Returns one bit for each dimension of x that does not exist in `to`, or that has size 1 in
+ * `to` but not in x. */
 static unsigned repeated_axes(mf_shape x, mf_shape to)
 {
     unsigned axes = 0;

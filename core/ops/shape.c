@@ -1,5 +1,5 @@
-/* ops/shape.c: ops that move elements without computing. f32 or i32; pad: f32; reshape and
- * stop_gradient: any type.
+/* ops/shape.c: ops that move elements without computing. Types: f32 or i32; pad only f32;
+ * reshape and stop_gradient any type.
  *
  *   reshape    the same elements in row-major order            dx = dy reshaped back
  *   broadcast  y = x repeated up to a shape                    dx = sum_to(dy)
@@ -169,9 +169,9 @@ const mf_opdef mf_op_transpose = {.size = sizeof(mf_opdef),
 
 /* ---- slice, pad, concat: a block of a larger tensor along one axis ---- */
 
-/* Copies all elements between a dense tensor of shape `block` and the part of a larger tensor,
- * of shape `whole`, that begins at `start` of the axis. If `into` is true, the larger tensor is
- * written, else it is read. */
+/* Copies all elements between two tensors. One is a dense tensor of shape `block`; the other is
+ * the part of a larger tensor, of shape `whole`, that begins at `start` of the axis. If `into`
+ * is true, the larger tensor is written, else it is read. */
 static void move_block(const mf_call *call, mf_shape block, mf_shape whole, int axis,
                        int64_t start, const void *from, void *to, bool into)
 {

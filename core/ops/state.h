@@ -4,8 +4,9 @@
 
 #include "ops/ops.h"
 
-/* Writes x [B T,w] into cache [B S,w] at rows b S + pos[b] .., in place; the result is the
- * cache. pos [B] i32. A row outside of its sequence's part of the cache ends the run. */
+/* Writes x [B T,w] into cache [B S,w] at row b S + pos[b] and the rows after it, in place; the
+ * result is the cache. pos [B] i32. A row outside of its sequence's part of the cache ends
+ * the run. */
 static inline mf_tensor *mf_cache_append(mf_graph *g, mf_tensor *cache, mf_tensor *x,
                                          mf_tensor *pos)
 {

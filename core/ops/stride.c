@@ -1,4 +1,4 @@
-/* ops/stride.c: geometry of broadcasts and moves: a walk over four dimensions with a stride for
+/* ops/stride.c: strides of broadcasts and copies: a walk over four dimensions with a stride for
  * each operand. Dimensions are merged if all strides allow it. */
 #include "ops/stride.h"
 
@@ -51,7 +51,7 @@ void mf_walk_add(mf_walk *w, mf_shape from)
     mf_walk_add_strides(w, from.rank, stride);
 }
 
-/* Whether one step of dimension i is as long as all steps of i + 1. */
+/* Whether one step of dimension i is as long as all steps of dimension i + 1 together. */
 static bool even(const mf_walk *w, int i)
 {
     for (int o = 0; o < w->operands; o++)

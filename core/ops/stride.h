@@ -1,7 +1,7 @@
-/* ops/stride.h: dense tensors as four strided dimensions, for kernels that broadcast or move.
+/* ops/stride.h: dense tensors as four strided dimensions, for kernels that broadcast or copy.
  *
- * Shapes are aligned at the last dimension and extended with ones in front. A stride of 0
- * repeats an operand along a dimension. */
+ * Shapes are aligned at the last dimension and padded in front with dimensions of size 1. A
+ * stride of 0 repeats an operand along a dimension. */
 #ifndef MF_OPS_STRIDE_H
 #define MF_OPS_STRIDE_H
 
@@ -13,10 +13,11 @@ typedef struct mf_walk {
     int operands;
 } mf_walk;
 
-/* The broadcast of two shapes, as numpy defines it; false if they do not fit. */
+/* Computes the broadcast of two shapes, as numpy defines it; false if the shapes are
+ * not compatible. */
 bool mf_shape_broadcast(mf_shape a, mf_shape b, mf_shape *ret);
 
-/* A walk over all elements of shape `to`, row-major. */
+/* Returns a walk over all elements of shape `to`, row-major. */
 mf_walk mf_walk_over(mf_shape to);
 /* Adds a dense operand of shape `from`, repeated up to the walk's shape. */
 void mf_walk_add(mf_walk *w, mf_shape from);
@@ -26,7 +27,7 @@ void mf_walk_add_strides(mf_walk *w, int rank, const int64_t *stride);
  * loops are long. */
 void mf_walk_merge(mf_walk *w);
 
-/* Strides of a dense tensor, one for each of its dimensions. */
+/* Computes the strides of a dense tensor, one for each of its dimensions. */
 void mf_shape_strides(mf_shape s, int64_t stride[MF_MAX_RANK]);
 
 #endif

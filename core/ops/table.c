@@ -18,7 +18,8 @@ static const mf_opdef *const listed[] = {
 #undef MF_OP
 };
 
-/* These lists are filled at the first use, which several threads may reach at the same time. */
+/* The lists below are filled at the first use, which several threads may reach at the
+ * same time. */
 static const mf_opdef *sorted[N_OPS];
 static const char *names[N_OPS + 1];
 

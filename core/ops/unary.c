@@ -1,9 +1,9 @@
 /* ops/unary.c: functions of one value, y = f(x), dx = f'(x) dy.
  *
- * mf_map1_fn in kernels/kernel.h lists the functions and their derivatives. backward_in and
- * backward_out say here whether a derivative is computed from x or from y. x is f32 or bf16, of
- * any rank, and y too. Sources: gelu: Hendrycks, Gimpel 2016, "x Phi(x)" and its tanh
- * approximation; silu: the same, and Ramachandran et al. 2017 (swish, beta 1). */
+ * mf_map1_fn in kernels/kernel.h lists the functions and their derivatives. Here backward_in
+ * and backward_out say whether a derivative is computed from x or from y. x and y are f32 or
+ * bf16, of any rank. Sources: gelu: Hendrycks, Gimpel 2016, "x Phi(x)" and its tanh
+ * approximation; silu: the same paper, and Ramachandran et al. 2017 (swish, beta 1). */
 #include "ops/call.h"
 #include "ops/infer.h"
 #include "ops/ops.h"

@@ -21,9 +21,9 @@
 #include "graph/graph.h"
 #include "plugin/output.h"
 
-/* The site in force in each thread: a signal is handled in the thread that caused it. A handler
- * reads it by pthread_getspecific, which, unlike the first use of a thread-local variable of a
- * library that was opened by dlopen, allocates nothing. */
+/* The current site of each thread. A signal is handled in the thread that caused it. The
+ * handler reads the site by pthread_getspecific, which allocates nothing. The first use of a
+ * thread-local variable of a library that was opened by dlopen may allocate memory. */
 static pthread_key_t site_key;
 static bool has_site_key;
 __attribute__((constructor)) static void make_site_key(void)
@@ -35,15 +35,16 @@ static const mf_site *site_of_thread(void)
     return has_site_key ? pthread_getspecific(site_key) : NULL;
 }
 static volatile sig_atomic_t dying, watching, ended;
-static volatile pid_t program; /* children that plugins fork end as they like */
+static volatile pid_t program; /* number of this process; children that plugins fork may end in
+                                * any way */
 static int report_fd = -1;
 
-/* The newest site of any thread, for the thread that watches the time: it must not read a site,
- * which is on the stack of another thread. */
+/* A copy of the newest site of any thread, for the thread that watches the time. That thread
+ * must not read a site itself, because a site is on the stack of another thread. */
 static struct {
     _Atomic(const char *) plugin, file, function, path;
 } newest;
-static _Atomic uint64_t moves; /* sites that were put in force or taken back */
+static _Atomic uint64_t moves; /* number of times that a site was set or restored */
 
 const mf_site *mf_crash_site(const mf_site *site)
 {
@@ -57,7 +58,7 @@ const mf_site *mf_crash_site(const mf_site *site)
     return before;
 }
 
-/* Tables of ops and the plugins they came with; entries are added and never removed. */
+/* Tables of ops and the plugins to which they belong. Entries are added and never removed. */
 typedef struct owned {
     struct owned *next;
     const mf_opdef *op;
@@ -86,7 +87,7 @@ void mf_crash_own(const mf_opdef *op, const char *plugin, const char *file)
         continue;
 }
 
-/* The running op if it came with a plugin: its table is not core's. */
+/* Returns the running op if it belongs to a plugin, whose table is not core's. */
 static const mf_node *plugin_op(void)
 {
     const mf_node *node = atomic_load_explicit(&mf_graph_node_now, memory_order_relaxed);
@@ -161,8 +162,8 @@ static void name_op(const mf_node *node, const char *how)
     say(EXPECTED);
 }
 
-/* Writes once which plugin is running; false if none is. A running op is named rather than the
- * call around its graph. */
+/* Writes once which plugin is running; false if no plugin is running. If an op is running, it
+ * names the op instead of the call around the op's graph. */
 static bool name_one(const mf_site *s, const mf_node *node, const char *how)
 {
     if (dying || (!s && !node)) return false;
@@ -215,9 +216,9 @@ static void on_signal(int number)
     MF_LAST(raise(number));
 }
 
-/* The program ends without a request of its main, while no plugin is known to run: a thread
- * of a plugin may have ended it. If another thread is about to end the process, it may finish
- * its message. */
+/* Handles an end of the program that its main did not request, while no plugin is known to run.
+ * A thread of a plugin may have caused it. If another thread is about to end the process, it
+ * may finish its message. */
 static _Noreturn void end_early(const char *call)
 {
     const struct timespec while_it_writes = {1, 0};
@@ -267,7 +268,7 @@ void mf_crash_ended(void)
 static void watch_signals(void)
 {
     static const int fatal[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
-    /* the handlers have a stack of their own, because the ordinary stack may have overflowed */
+    /* The handlers have their own stack, because the ordinary stack may have overflowed. */
     static char stack_memory[64 * 1024];
     stack_t stack = {.ss_sp = stack_memory, .ss_size = sizeof stack_memory};
     sigaltstack(&stack, NULL);
@@ -284,7 +285,8 @@ void mf_crash_watch(void)
     atexit(on_exit_call);
     at_quick_exit(on_exit_call);
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-    watch_signals(); /* in sanitizer builds, the sanitizer's own handlers report more */
+    watch_signals(); /* not called in sanitizer builds, because the sanitizer's own handlers
+                      * report more */
 #endif
 }
 
@@ -295,13 +297,14 @@ void mf_crash_report_to(int fd)
     atexit(on_exit_call);
     at_quick_exit(on_exit_call);
     watch_signals();
-    signal(SIGTERM, on_signal); /* the parent sends it before it kills this process */
+    signal(SIGTERM, on_signal); /* the parent sends SIGTERM before it kills this process */
 }
 
-/* ---- calls that do not return ---- */
+/* slices of the time limit: a process that was stopped loses only one slice */
 
-enum { SLICES = 8 }; /* of a limit of time: a process that was stopped loses only one */
-static _Atomic int64_t patience; /* seconds; 0: any */
+/* slices of the time limit: a process that was stopped loses only one slice */
+enum { SLICES = 8 };
+static _Atomic int64_t patience; /* time limit in seconds; 0: no limit */
 
 static void *watch_time(void *arg)
 {
@@ -335,7 +338,7 @@ int mf_crash_patience(int64_t seconds)
     if (!watching) return MF_OK;
     patience = seconds > 0 ? seconds : 0;
     if (begun || seconds <= 0) return MF_OK;
-    /* Signals go to the threads that compute. */
+    /* Signals must be handled by the threads that compute. */
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &was);
     const int why = pthread_create(&thread, NULL, watch_time, NULL);

@@ -1,5 +1,5 @@
 /* plugin/guard.c: saves, compares and restores the state of the process that a plugin must not
- * change. After a check the process has the saved state again. */
+ * change. After a check the saved state is in force again. */
 #include "plugin/guard.h"
 
 #include <fcntl.h>
@@ -21,8 +21,8 @@ static void locale_name(char out[128])
     snprintf(out, 128, "%s", name ? name : "?");
 }
 
-/* Reads the umask from /proc (Linux 4.7), because umask() also sets it, and another thread
- * could create a file at that moment. */
+/* Reads the umask from /proc (Linux 4.7). umask() would also set it, and another thread could
+ * create a file at that moment. */
 static mode_t mask_now(void)
 {
     char text[2048];
@@ -55,7 +55,7 @@ static int check_folder(const mf_guard *g, const char *when)
     struct stat st = {0};
     if (g->inode == 0) return MF_OK;
     if (stat(".", &st) != 0)
-        mf_fault_errno("."); /* then it may be the machine that failed, not the plugin */
+        mf_fault_errno("."); /* the machine may have failed here, not the plugin */
     else if (st.st_dev == g->device && st.st_ino == g->inode)
         return MF_OK;
     if (g->folder < 0 || fchdir(g->folder) != 0)

@@ -1,6 +1,6 @@
-/* plugin/host.c: the functions that plugins call. A function with a phase checks that it is
- * called in that phase, and a broken rule makes the instance's call fail even if the plugin
- * ignores the result. */
+/* plugin/host.c: the functions that plugins call. A function that belongs to a phase checks
+ * that it is called in that phase. A broken rule makes the instance's call fail even if the
+ * plugin ignores the result. */
 #include "plugin/host.h"
 
 #include <pthread.h>
@@ -19,7 +19,7 @@
 #include "plugin/tallies.h"
 
 #define UP_TO(type, field) (offsetof(type, field) + sizeof(((type *)0)->field))
-#define SANE_BYTES         4096u /* no struct is larger, in any version */
+#define SANE_BYTES         4096u /* larger than any struct of any version */
 
 /* ---- messages ---- */
 
@@ -112,8 +112,8 @@ static mf_param *lookup(mf_ctx *ctx, const char *name)
     return mf_store_find(ctx->host->store, full);
 }
 
-/* Writes "; did you mean 'x'?" to out, for the nearest name among all parameters; those of the
- * instance are compared by their short names. */
+/* Writes "; did you mean 'x'?" to out, for the nearest name among all parameters. Parameters of
+ * the instance are compared by their short names. */
 static void nearest_param(mf_ctx *ctx, const char *name, char *out, size_t size)
 {
     mf_arena *scratch = mf_arena_new();
@@ -234,8 +234,8 @@ static mf_tensor *add_op(mf_graph *g, const mf_opdef *def, int n_in, mf_tensor *
      MF_OP_ROWS | MF_OP_GRAD_INPLACE | MF_OP_INPLACE_SECOND | MF_OP_RECOMPUTES_OUT |           \
      MF_OP_STRAIGHT_THROUGH | MF_OP_GEMM)
 
-/* Checks what the graph does not check: a table of a later moefw may request something that
- * this one cannot do. False: the graph has failed. */
+/* Makes the checks that the graph does not make: the table of a later moefw may request
+ * something that this moefw cannot do. False: the graph has failed. */
 static bool known_op(mf_graph *g, const mf_opdef *def)
 {
     const bool named = def->size >= UP_TO(mf_opdef, name) && def->name;
@@ -271,7 +271,7 @@ static mf_tensor *host_custom(mf_graph *g, const mf_opdef *def, int n_in, mf_ten
 {
     for (int i = 0; ret_out && i < n_out; i++)
         ret_out[i] = NULL;
-    /* Without mf_custom no source line was set for this op, and the last one belongs to
+    /* Without mf_custom no source line was set for this op, and the last line belongs to
      * another op. */
     if (!mf_graph_at_next(g)) mf_graph_at(g, NULL, 0);
     if (def && !known_op(g, def)) return NULL;
@@ -288,8 +288,8 @@ static mf_tensor *host_custom(mf_graph *g, const mf_opdef *def, int n_in, mf_ten
     return add_op(g, def, n_in, in, attr, n_out, ret_out);
 }
 
-/* Lets the model replace the result y of a linear op of a plugin, because adapters may
- * change it. */
+/* Lets the model replace the result y of a plugin's linear op, because adapters may change
+ * the result. */
 static mf_tensor *hooked(mf_graph *g, mf_tensor *const *in, mf_tensor *y)
 {
     const mf_ctx *ctx = mf_instance_now();
@@ -382,7 +382,7 @@ static int32_t host_history(mf_ctx *ctx, const char *metric, int32_t n, double *
 
 static const void *host_extension(const char *id)
 {
-    (void)id; /* this version offers no drafts */
+    (void)id; /* this version has no drafts */
     return NULL;
 }
 
@@ -459,7 +459,7 @@ static void host_at(mf_graph *g, const char *file, int32_t line)
     mf_graph_at(g, file, line);
 }
 
-/* Adds layer and plugin to the name: "layers.0.router (plugin mine): logits". */
+/* Prefixes the name with layer and plugin: "layers.0.router (plugin mine): logits". */
 static void host_print(mf_graph *g, mf_tensor *t, const char *name)
 {
     const mf_ctx *ctx = mf_instance_now();
@@ -509,8 +509,7 @@ static const mf_host table = {
     .count_scores = mf_host_count_scores,
 };
 
-/* The table that plugins get: the table, and behind it functions that report that they
- * are missing. */
+/* The table that plugins get, followed by functions that report that they are missing. */
 static union {
     mf_host host;
     void (*slots[4096 / sizeof(void (*)(void))])(void);

@@ -1,5 +1,5 @@
 /* plugin/host_tallies.c: the functions with which plugins declare, count and read tallies. In
- * graphs that do not train, count checks its arguments and adds nothing. */
+ * graphs that do not train, mf_host.count checks its arguments and adds nothing. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -34,7 +34,7 @@ int mf_host_tally(mf_ctx *ctx, const char *name, mf_shape shape, uint32_t flags)
     return rc == MF_OK ? rc : in_context(ctx, rc);
 }
 
-/* Records that an instance has no such tally, with the nearest name that it has. */
+/* Records that an instance has no such tally, and names its nearest tally. */
 static void no_tally(mf_ctx *ctx, const char *name)
 {
     const char *own[64], *full, *names = "";
@@ -63,7 +63,7 @@ void mf_host_count(mf_ctx *ctx, mf_graph *g, const char *name, mf_tensor *part)
         return;
     }
     if (!part) {
-        /* Without a failed graph it is a mistake of the plugin. */
+        /* If the graph has not failed, a missing value is a mistake of the plugin. */
         if (mf_graph_status(g) == MF_OK)
             mf_rule_broken(ctx, "count '%s': expected a value, found NULL", name);
         return;

@@ -1,6 +1,6 @@
 /* plugin/instance.c: instances of plugins and the calls into them. Every call sets phase and
  * crash site before the plugin's function runs, and checks its result and the floating-point
- * control after it, so that no rule depends on the plugin. */
+ * control afterwards. So the rules hold whatever the plugin does. */
 #include "plugin/instance.h"
 
 #include <stdio.h>
@@ -147,7 +147,8 @@ void mf_plughost_forget(mf_plughost *h, const mf_graph *g)
 
 /* ---- calls ---- */
 
-/* The instance whose function runs in this thread: two threads may build two models at once. */
+/* The instance whose function runs in this thread. It is thread-local, because two threads may
+ * build two models at the same time. */
 static _Thread_local mf_ctx *now;
 
 mf_ctx *mf_instance_now(void)
@@ -163,7 +164,7 @@ typedef struct call {
     bool pushed;
 } call;
 
-/* The path without "layers.N.", which the block's own scope already contains. */
+/* Returns the path without "layers.N.", which the block's own scope already contains. */
 static const char *short_path(const char *path)
 {
     if (strncmp(path, "layers.", 7) != 0) return path;
@@ -191,7 +192,7 @@ static void enter(call *c, mf_ctx *ctx, mf_phase phase, const char *function, mf
     if (!ctx->plugin->own) mf_output_begin();
 }
 
-/* Turns the plugin's result into a valid one: a status code with a message, and never MF_OK
+/* Converts the plugin's result to a valid status code with a message. The result is never MF_OK
  * after a broken rule. */
 static int leave(call *c, int rc)
 {
@@ -283,7 +284,7 @@ static int make(mf_plughost *h, const mf_loaded *plugin, const char *path, mf_in
         snprintf(name, sizeof name, "%s.%s", live, o->name);
         rc = mf_live_register_option(h, name, o, ctx->conf, &ctx->shadow[i]);
         if (rc != MF_OK || strcmp(live, path) == 0) continue;
-        /* the name of the option in this layer only */
+        /* the option's name in this layer only */
         snprintf(name, sizeof name, "%s.%s", path, o->name);
         rc = mf_live_register_option(h, name, o, ctx->conf, &ctx->shadow[i]);
     }
@@ -354,8 +355,9 @@ const mf_adapter_notes *mf_instance_notes(const mf_ctx *ctx)
     return &ctx->notes;
 }
 
-/* Instances are also freed after a failure, whose message must outlive fini. A rule that fini
- * breaks only gives a warning, because nothing uses the instance any more. */
+/* Calls fini. Instances are also freed after a failure, and the message of the failure must
+ * survive fini. A rule that fini breaks only causes a warning, because nothing uses the
+ * instance any more. */
 static void run_fini(mf_ctx *ctx)
 {
     char kept[2048];
@@ -395,7 +397,7 @@ const void *mf_instance_conf(const mf_ctx *ctx)
 
 /* ---- results ---- */
 
-/* Returns MF_OK for NULL, and for a tensor of this graph with the given type, rank and
+/* Returns MF_OK for NULL, and for a tensor of this graph with the required type, rank and
  * dimensions. d0, d1: -1 for any size. */
 static int check_tensor(mf_ctx *ctx, mf_graph *g, const char *what, const mf_tensor *t,
                         mf_dtype dtype, int32_t rank, int64_t d0, int64_t d1)
@@ -452,7 +454,8 @@ static int check_losses(mf_ctx *ctx, mf_graph *g, const mf_routing *r)
     return MF_OK;
 }
 
-/* Checks soft routing: weights of all slots for every token, and no chosen experts. */
+/* Checks soft routing: every token must have weights for all slots, and no experts may
+ * be chosen. */
 static int check_soft(mf_ctx *ctx, mf_graph *g, const mf_routing *r)
 {
     if (!r->dispatch || !r->combine)
@@ -471,8 +474,8 @@ static int check_soft(mf_ctx *ctx, mf_graph *g, const mf_routing *r)
                        : rc;
 }
 
-/* Checks a routing record; moefw/routing.h says which results a router may omit and which
- * must agree. */
+/* Checks a routing record. moefw/routing.h describes which results a router may omit and which
+ * results must agree. */
 static int check_routing(mf_ctx *ctx, mf_graph *g, const mf_routing *r)
 {
     const int64_t T = r->tokens, E = r->experts;
@@ -536,7 +539,7 @@ int mf_instance_expert(mf_ctx *ctx, mf_graph *g, const mf_expert_in *in, mf_tens
         return wrong_result(ctx, g,
                             "forward returned OK and no value: expected rows of the input's "
                             "shape");
-    /* both types are valid: bf16 if the expert's last gemm writes it */
+    /* Both types are valid; the result is bf16 if the expert's last gemm writes bf16. */
     const mf_dtype type = (*ret_y)->dtype == MF_BF16 ? MF_BF16 : MF_F32;
     return check_tensor(ctx, g, "the rows", *ret_y, type, 2, in->x->shape.dim[0],
                         in->x->shape.dim[1]);
@@ -557,8 +560,8 @@ int mf_instance_loss(mf_ctx *ctx, mf_graph *g, const mf_regularizer_in *in,
     return rc != MF_OK ? rc : check_scalar(ctx, g, "the loss", *ret_loss);
 }
 
-/* Checks that an adapter returns the shape that it received, in f32 or bf16. NULL is valid as
- * the bias of attention. */
+/* Checks that an adapter returns the shape that it received, in f32 or bf16. NULL is valid if
+ * it removes the bias of attention. */
 static int check_adapted(mf_ctx *ctx, mf_graph *g, const mf_adapter_in *in, const mf_tensor *y)
 {
     char expected[64], found[64];

@@ -9,13 +9,13 @@
 
 typedef struct mf_live_slot {
     const char *name;
-    /* a variable of core's own; NULL: the value is in param, or in option, conf and shadow */
+    /* a variable of core; NULL: the value is in param, or in option, conf and shadow */
     double *real;
     mf_param *param; /* the value is an element of this parameter */
     int64_t element;
-    bool whole;      /* a whole number; every change makes graphs differ */
-    double start;    /* its value when it was registered */
-    bool structural; /* graphs differ between value 0 and other values */
+    bool whole;      /* the value is a whole number, and every change changes graphs */
+    double start;    /* value at the time of its registration */
+    bool structural; /* graphs for value 0 differ from graphs for other values */
     double lo, hi;
     const mf_option *option;
     void *conf;
@@ -28,7 +28,7 @@ typedef struct mf_kept_change {
     char reason[96];
 } mf_kept_change;
 
-/* A live option that an instance declared that it needs. */
+/* A live option that an instance needs, as it declared. */
 typedef struct mf_live_need {
     const char *option, *by; /* by: path of the instance */
 } mf_live_need;
@@ -44,7 +44,8 @@ typedef struct mf_kept_metric {
     mf_tensor *value;
 } mf_kept_metric;
 
-/* A copy of a parameter's values that the running call has got, and their hash. */
+/* A copy of a parameter's values that the running call has received, and the hash of
+ * the copy. */
 typedef struct mf_copied {
     mf_param *param;
     char hash[33];
@@ -53,13 +54,13 @@ typedef struct mf_copied {
 struct mf_plughost {
     mf_store *store;
     mf_arena *arena;
-    struct mf_tallies *tallies; /* plugin/tallies.h */
+    struct mf_tallies *tallies; /* the tallies of the model (plugin/tallies.h) */
     bool experts_shared;        /* several ranks share the experts (parallel.expert) */
     mf_live_slot *live;
     int n_live, room_live;
     mf_live_alias_of alias[MF_LIVE_ALIASES];
     int n_aliases;
-    const char **live_names; /* distinct, NULL-terminated */
+    const char **live_names; /* distinct names, NULL-terminated */
     int n_live_names, room_live_names;
     mf_live_need *needs;
     int n_needs, room_needs;
@@ -73,9 +74,9 @@ struct mf_plughost {
     int32_t (*history)(void *arg, const char *metric, int32_t n, double *out);
     void *importance_arg;
     int (*importance)(void *arg, int32_t n, float *out, int32_t *ret_n);
-    mf_copied *copied; /* in the running call */
+    mf_copied *copied; /* copies that the running call has received */
     int n_copied, room_copied;
-    const char **slashed; /* "/NAME" of each parameter, by index, made on first use */
+    const char **slashed; /* "/NAME" of each parameter, by index, created at the first use */
     int n_slashed;
     char rebuild[160]; /* reason of the last request for a rebuild */
     bool wants_rebuild;
@@ -96,32 +97,33 @@ struct mf_ctx {
     const char *path, *live;
     mf_phase phase;
     mf_graph *graph;     /* the graph that is being built */
-    bool starts;         /* start or adopt runs: parameters may be written */
-    const char *running; /* name of the plugin's function that runs: "init" */
-    int fault;           /* status of a broken rule, whatever the plugin returns */
-    int reported;        /* status that the plugin gave mf->fail in this call, MF_OK: none */
+    bool starts;         /* start or adopt is running, so parameters may be written */
+    const char *running; /* name of the plugin's running function, for example "init" */
+    int fault;           /* status of a broken rule, independent of the plugin's result */
+    int reported;        /* status that the plugin passed to mf->fail in this call;
+                          * MF_OK: none */
     void *conf, *self;
-    double *shadow;         /* [options] live numbers as graphs read them */
+    double *shadow;         /* [options] values of live options, which graphs read */
     bool up;                /* init has succeeded */
     double lr;              /* factor on the learning rate of its parameters */
-    mf_adapter_notes notes; /* for adapters */
+    mf_adapter_notes notes; /* used by adapters only */
 };
 
-/* Makes room for one more element of a list, by doubling it; false without memory. */
+/* Makes space for one more element of a list, by doubling it; false without memory. */
 bool mf_plughost_grow(void **list, int n, int *room, size_t size);
-const char *mf_plughost_slashed(mf_plughost *h,
-                                const mf_param *p); /* "/layers.0.router.weight" */
+const char *mf_plughost_slashed(mf_plughost *h, const mf_param *p); /* returns for
+                                                     * example "/layers.0.router.weight" */
 void mf_plughost_ask_rebuild(mf_ctx *ctx, const char *reason);
 void mf_plughost_want_rebuild(mf_plughost *h, const char *by, const char *reason);
 int mf_plughost_keep_metric(mf_ctx *ctx, const mf_graph *g, const char *name, mf_tensor *value);
 
-/* The values of p for the plugin: themselves if it may write them, else a copy. NULL: there is
- * no memory. */
+/* Returns the values of p for the plugin: the values themselves if the plugin may write them,
+ * otherwise a copy. NULL: no memory. */
 float *mf_instance_values(mf_ctx *ctx, mf_param *p);
 /* Ends the use of copies. MF_EPLUGIN: the plugin has written to one. */
 int mf_instance_check_values(mf_ctx *ctx);
 
-/* The instance whose function runs in this thread, NULL: none. */
+/* Returns the instance whose function runs in this thread; NULL: none. */
 mf_ctx *mf_instance_now(void);
 
 #endif

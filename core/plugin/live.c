@@ -1,4 +1,4 @@
-/* plugin/live.c: the registry of live options. A change applies to all places of its name or to
+/* plugin/live.c: the registry of live options. A change applies to all slots of its name or to
  * none, and each change is recorded once. */
 #include "plugin/live.h"
 
@@ -211,7 +211,7 @@ int mf_live_get(const mf_plughost *h, const char *name, double *ret)
     return MF_OK;
 }
 
-/* Changes one place. Variables and parameters of core have bounds in the slot. */
+/* Changes one slot. Variables and parameters of core have their bounds in the slot. */
 static int turn(const mf_live_slot *p, double value)
 {
     if (p->option) {
@@ -267,9 +267,10 @@ int mf_live_set(mf_plughost *h, const char *name, double value, const char *by,
     for (int i = 0; i < h->n_live; i++) {
         const mf_live_slot *p = &h->live[i];
         if (strcmp(p->name, name) != 0 || value_of(p) == value) continue;
-        if (p->param && p->param->frozen) continue; /* train.freeze */
-        /* All places of one name have one schema, so the first one refuses the value if
-         * any does. */
+        /* train.freeze froze the parameter, so the slot does not change */
+        if (p->param && p->param->frozen) continue;
+        /* All slots of one name have one schema. So if any slot refuses the value, the first
+         * slot refuses it. */
         int rc = turn(p, value);
         if (rc != MF_OK) return rc;
         turned = true;

@@ -1,5 +1,5 @@
-/* plugin/missing.c: functions in place of those that this moefw does not have. None returns: a
- * plugin that called one could not go on. */
+/* plugin/missing.c: replacements for functions that this moefw does not have. None of them
+ * returns, because a plugin that called one could not continue. */
 #include "plugin/missing.h"
 
 #include <stddef.h>
@@ -14,7 +14,7 @@
 enum { TRAPS = 16 };
 static size_t first_missing;
 
-/* The name of function number i in the list that the plugin carries; "" if the list
+/* Writes the name of function number i from the list in the plugin; "" if the list
  * is shorter. */
 static void name_of(const mf_loaded *p, size_t i, char *out, size_t size)
 {
@@ -25,7 +25,7 @@ static void name_of(const mf_loaded *p, size_t i, char *out, size_t size)
     snprintf(out, size, "%.*s", (int)strcspn(at, " "), at);
 }
 
-/* i: one of the TRAPS, or TRAPS for any function behind them. */
+/* i: the index of one of the TRAPS, or TRAPS for any later function. */
 static _Noreturn void missing(size_t i)
 {
     static char function[160];
@@ -72,7 +72,7 @@ TRAP(d)
 TRAP(e)
 TRAP(f)
 
-/* The sixteen traps have a number each; all later functions share this one. */
+/* Each of the sixteen traps has its own number; all later functions share this trap. */
 static void trap_later(void)
 {
     missing(TRAPS);

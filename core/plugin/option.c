@@ -1,5 +1,5 @@
 /* plugin/option.c: reads, checks and writes options by their schema. A value that is refused
- * leaves conf as it was, and its message names file, line, section and key. */
+ * leaves conf unchanged, and its message names file, line, section and key. */
 #include "plugin/option.h"
 
 #include <math.h>
@@ -11,11 +11,11 @@
 #include "base/error.h"
 #include "base/text/other_names.h"
 
-#define TEXT 512 /* size of parts of messages; longer ones are cut */
+#define TEXT 512 /* size of parts of messages; longer parts are cut */
 
 /* ---- texts ---- */
 
-/* Shortest text that reads back to the same double. */
+/* Writes the shortest text that reads back to the same double. */
 static void number_text(double v, char *out, size_t size)
 {
     for (int digits = 15; digits <= 17; digits++) {
@@ -115,7 +115,8 @@ static int report(const mf_problem_sink *sink, mf_problem p, const char *fmt, ..
     return p.code;
 }
 
-/* at: the entry, whose section and key as the user gave them replace the others. */
+/* Fills the fields of a problem except code and message. at: the entry; if the entry was
+ * translated, section and key are replaced by those that the user wrote. */
 static mf_problem problem_at(const mf_ini_entry *at, const char *section, const char *key)
 {
     mf_problem p = {.section = section, .key = key};
@@ -162,7 +163,8 @@ static char *unquoted(mf_arena *arena, const char *text)
     return copy;
 }
 
-/* Finds the index of a word among the option's choices; returns false if it is none. */
+/* Finds the index of a word among the option's choices; returns false if the word is
+ * no choice. */
 static bool word_index(const mf_option *o, const char *text, long long *ret)
 {
     for (int i = 0; o->choices && o->choices[i]; i++) {
@@ -174,7 +176,8 @@ static bool word_index(const mf_option *o, const char *text, long long *ret)
     return false;
 }
 
-/* MF_OK, or MF_ECONFIG without a message if the text is no valid value of this option. */
+/* Returns MF_OK, or MF_ECONFIG without a message if the text is no valid value of
+ * this option. */
 static int set_value(const mf_option *o, void *conf, mf_arena *arena, const char *text)
 {
     long long whole;
@@ -198,7 +201,7 @@ static int set_value(const mf_option *o, void *conf, mf_arena *arena, const char
         store_int(o, conf, yes);
         return MF_OK;
     case MF_OPT_ENUM:
-        /* no, yes and more: the other words for the two are taken, too */
+        /* If one of the two words is yes or no, their other spellings are accepted, too. */
         if (!word_index(o, text, &whole)) {
             if (strcmp(o->choices[0], "no") != 0 || !o->choices[1] ||
                 strcmp(o->choices[1], "yes") != 0 || !mf_parse_bool(text, &yes))
@@ -259,7 +262,8 @@ static bool contains(const char *const *names, const char *name)
     return false;
 }
 
-/* The keys that may occur in the section: reserved ones, then the schema's. */
+/* Returns the keys that may occur in the section: first the reserved keys, then the keys of
+ * the schema. */
 static const char **valid_keys(const mf_schema *s, const char *const *reserved, mf_arena *arena)
 {
     size_t n = 0;
@@ -274,8 +278,9 @@ static const char **valid_keys(const mf_schema *s, const char *const *reserved, 
     return names;
 }
 
-/* Improves the hint about an unknown key: other programs may have that name for one of this
- * section, or it is known in another one. A file has the section on a line of its own. */
+/* Improves the hint about an unknown key. Other programs may use this name for a key of this
+ * section, or the key may belong to another section. A file has the section on a
+ * separate line. */
 static void hint_elsewhere(const mf_ini_entry *e, mf_problem *p, char hint[TEXT])
 {
     const char *other = mf_other_name(p->key), *near = p->nearest, *section = e->elsewhere,
@@ -388,7 +393,7 @@ static size_t string_text(const char *text, char *out, size_t size)
 size_t mf_option_text(const mf_option *o, const void *conf, char *out, size_t size)
 {
     switch (o->type) {
-    case MF_OPT_INT: /* a number that has a name is written by its name, for example "auto" */
+    case MF_OPT_INT: /* a number that has a name is written as its name, for example "auto" */
         for (int i = 0; o->choices && o->choices[i]; i++)
             if (load_int(o, conf) == i) return (size_t)snprintf(out, size, "%s", o->choices[i]);
         return (size_t)snprintf(out, size, "%lld", (long long)load_int(o, conf));

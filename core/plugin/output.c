@@ -1,5 +1,5 @@
-/* plugin/output.c: keeps what plugins print apart from the program's results. Descriptor 1 is
- * exchanged by dup2, so it does not matter by which library or language a plugin prints. */
+/* plugin/output.c: separates what plugins print from the program's results. Descriptor 1 is
+ * replaced by dup2, so it does not matter which library or language a plugin uses to print. */
 #include "plugin/output.h"
 
 #include <fcntl.h>
@@ -15,7 +15,8 @@
 
 static struct {
     bool watched, on;
-    int results, apart; /* a copy of the original descriptor 1; the file in memory */
+    int results, apart; /* a copy of the original descriptor 1, and the descriptor of the file
+                         * in memory */
     volatile sig_atomic_t depth;
     pthread_t thread;
 } out = {.results = -1, .apart = -1};
@@ -24,7 +25,7 @@ static void put_line(const char *who, const char *function, const char *path, co
                      size_t n)
 {
     char line[1025], safe[1100];
-    snprintf(line, sizeof line, "%.*s", (int)n, text); /* a NUL ends it */
+    snprintf(line, sizeof line, "%.*s", (int)n, text); /* a NUL ends the line */
     mf_safe_text(line, true, safe, sizeof safe);
     fprintf(stderr, "plugin %s%s%s%s, in %s: %s\n", mf_shown(who), path ? " (" : "",
             mf_shown(path), path ? ")" : "", function, safe);
@@ -51,7 +52,7 @@ static void tell(off_t size, const char *who, const char *function, const char *
     if (fill > 0) put_line(who, function, path, line, fill);
 }
 
-/* The plugin of an op is the last word of its scope, "layers.0.router mine". */
+/* The name of an op's plugin is the last word of its scope, "layers.0.router mine". */
 static void end_op(const mf_node *node)
 {
     const char *scope = node->scope ? node->scope : "?", *blank = strrchr(scope, ' ');
@@ -71,7 +72,8 @@ void mf_output_needed(void)
     if (!out.watched || out.on) return;
     out.results = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 64);
     out.apart = memfd_create("plugin output", MFD_CLOEXEC);
-    if (out.results < 0 || out.apart < 0) return; /* output of plugins is then not separated */
+    /* output of plugins is not separated in this case */
+    if (out.results < 0 || out.apart < 0) return;
     out.on = true;
     mf_third_party_around = (mf_third_party_hook){mf_output_begin, end_op};
 }

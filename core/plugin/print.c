@@ -1,5 +1,5 @@
-/* plugin/print.c: an op that writes to the log. It reads values and changes none, and draws no
- * random number, so a model with it computes the same bits. */
+/* plugin/print.c: an op that writes to the log. It reads values, changes no value and draws no
+ * random number, so a model with this op computes the same bits. */
 #include "plugin/print.h"
 
 #include <math.h>

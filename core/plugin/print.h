@@ -5,8 +5,8 @@
 #include "graph/graph.h"
 
 /* Adds a node that logs shape, range, mean, the number of values that are not finite, and the
- * first elements. It gives nothing to other nodes, takes part in no gradient, and is never
- * dropped. name must live as long as the graph. */
+ * first elements. The node has no readers and no gradient, and is never dropped. name must stay
+ * valid as long as the graph. */
 void mf_print_add(mf_graph *g, mf_tensor *t, const char *name);
 
 #endif

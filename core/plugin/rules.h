@@ -1,6 +1,6 @@
 /* plugin/rules.h: the rules of mf_host that all its functions check. A broken rule is recorded
- * with plugin, path and running function, and the instance's call then fails even if the plugin
- * ignores the result. Only for the files that implement mf_host. */
+ * with plugin, path and running function. The instance's call then fails even if the plugin
+ * ignores the result. This header is only for the files that implement mf_host. */
 #ifndef MF_PLUGIN_RULES_H
 #define MF_PLUGIN_RULES_H
 
@@ -9,15 +9,15 @@
 
 /* Records a broken rule. Returns MF_EPLUGIN. */
 MF_PRINTF(2, 3) int mf_rule_broken(mf_ctx *ctx, const char *fmt, ...);
-/* The function may only be called in this phase. */
+/* Checks that the function is called in this phase. */
 int mf_rule_phase(mf_ctx *ctx, mf_phase phase, const char *function);
-/* As mf_rule_phase, for functions that build graphs: the graph must also be the one that the
- * plugin was given. */
+/* Like mf_rule_phase, for functions that build graphs. It also checks that the graph is the
+ * graph that was passed to the plugin. */
 int mf_rule_graph(mf_ctx *ctx, const mf_graph *g, const char *function);
-/* Names of parameters, buffers, tallies and metrics: 1 to 64 letters, digits, '_' and '.'.
- * `function`: for the message. */
+/* Checks a name of a parameter, buffer, tally or metric: 1 to 64 letters, digits, '_' and '.'.
+ * `function`: name for the message. */
 int mf_rule_name(mf_ctx *ctx, const char *function, const char *name);
-/* Shapes of parameters, buffers and tallies. */
+/* Checks the shape of a parameter, buffer or tally. */
 int mf_rule_shape(mf_ctx *ctx, const char *function, const char *name, mf_shape shape);
 /* Writes the full name of the instance's parameter, buffer or tally. */
 enum { MF_FULL_NAME = 256 };

@@ -11,13 +11,13 @@
 #include "graph/shape.h"
 #include "plugin/instance_internal.h"
 
-#define WHOLE_BELOW 16777216.0 /* f32 holds each whole number below it */
+#define WHOLE_BELOW 16777216.0 /* f32 represents each whole number below this number */
 
 typedef struct tally {
-    const char *name; /* full, without a leading '/' */
+    const char *name; /* full name without a leading '/' */
     mf_shape shape;
     uint32_t flags;
-    int64_t at, count; /* its elements in the vector of its kind */
+    int64_t at, count; /* first element and number of elements in the vector of its kind */
 } tally;
 
 typedef struct part {
@@ -40,7 +40,7 @@ struct mf_tallies {
     int n_requests, room_requests;
     mf_tally_numbers size;
     mf_tally_sums sum;
-    float not_whole; /* the first number of a part that was not whole, on this rank; 0: none */
+    float not_whole; /* the first number of a part on this rank that was not whole; 0: none */
 };
 
 mf_tallies *mf_tallies_new(void)
@@ -115,7 +115,8 @@ int mf_tallies_declare(mf_plughost *h, const char *full, mf_shape shape, uint32_
                        "equal ones",
                        full);
     }
-    for (int32_t i = 0; i < shape.rank; i++) /* as integers they could overflow */
+    /* the shape is checked as real numbers, because integers could overflow */
+    for (int32_t i = 0; i < shape.rank; i++)
         numbers *= (double)shape.dim[i];
     if (numbers + (double)(t->size.whole + t->size.real) > MF_TALLIES_MAX)
         return too_many(t, full, numbers);

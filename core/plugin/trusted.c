@@ -1,6 +1,6 @@
 /* plugin/trusted.c: reads and changes the list of code that the user has named. A user who can
- * write to the list can get code loaded, so it is trusted only if no other user could have
- * written it. A list that cannot be used costs convenience only: files are named again. */
+ * write to the list can get code loaded, so the list is trusted only if no other user could
+ * have written it. If a list cannot be used, the user only has to name the files again. */
 #include "plugin/trusted.h"
 
 #include <errno.h>
@@ -26,7 +26,7 @@ mf_code_id mf_code_id_of(const unsigned char *bytes, size_t size, const char *pa
     return id;
 }
 
-/* The folder, and what it is in: $XDG_STATE_HOME or $HOME. false: there is none. */
+/* Finds the folder, and its base folder: $XDG_STATE_HOME or $HOME. false: there is none. */
 static bool folder(mf_arena *arena, const char **ret, const char **ret_base)
 {
     const char *state = secure_getenv("XDG_STATE_HOME"), *home = secure_getenv("HOME");
@@ -43,7 +43,7 @@ const char *mf_trusted_file(mf_arena *arena)
     return folder(arena, &dir, &base) ? mf_arena_strf(arena, "%s/trusted", dir) : NULL;
 }
 
-/* MF_OK if only this user could have written it. */
+/* Returns MF_OK if only this user could have written the file or folder. */
 static int judge(const char *path, const struct stat *st, bool directory)
 {
     if (directory ? !S_ISDIR(st->st_mode) : !S_ISREG(st->st_mode))
@@ -60,7 +60,7 @@ static int judge(const char *path, const struct stat *st, bool directory)
     return MF_OK;
 }
 
-/* MF_ENOTFOUND, without a message, if there is no such folder. */
+/* Returns MF_ENOTFOUND, without a message, if there is no such folder. */
 static int judge_folder(const char *dir)
 {
     struct stat st;
@@ -74,7 +74,7 @@ static bool is_hash(const char *text)
     return strspn(text, "0123456789abcdef") == HEX;
 }
 
-/* Cuts the text into lines; text that is no such line is skipped. */
+/* Divides the text into lines; lines of another form are skipped. */
 static int take_lines(mf_arena *arena, char *text, size_t size, mf_trusted **ret, int *ret_n)
 {
     size_t room = 1;
@@ -159,8 +159,8 @@ bool mf_trusted_has(const mf_code_id *file)
 
 /* ---- changes ---- */
 
-/* Makes the folder, if the folder of the user's state belongs to the user: root, for example,
- * makes no folder in the home of the user for whom it acts. */
+/* Creates the folder if the folder of the user's state belongs to the user. So root, for
+ * example, creates no folder in the home of the user for whom it acts. */
 static int make_folder(const char *dir, const char *base)
 {
     struct stat st;
@@ -177,7 +177,8 @@ static int make_folder(const char *dir, const char *base)
     return rc == MF_OK ? judge_folder(dir) : rc;
 }
 
-/* Waits a second at most: on some file systems a lock of a lost machine is never released. */
+/* Locks the list. It waits a second at most, because on some file systems a lock of a lost
+ * machine is never released. */
 static int lock_list(mf_arena *arena, const char *dir, int *ret_fd)
 {
     enum { TRIES = 100 };
@@ -217,7 +218,8 @@ static int write_list(mf_arena *arena, const char *path, const mf_trusted *lines
     return mf_write_file_private(path, text, size);
 }
 
-/* Calls nothing else while it holds the lock. new: the line to add; NULL: removes `what`. */
+/* Changes the list, and calls nothing else while it holds the lock. new: the line to add; NULL:
+ * removes `what`. */
 static int change(const mf_code_id *new, const char *what, int *ret_removed)
 {
     const char *dir, *base;

@@ -1,7 +1,7 @@
-/* plugin/values.c: the elements of parameters and buffers that plugins get between
- * steps. A plugin gets direct access to the values that its instance may write, and
- * copies of all others. A changed copy makes the call fail, so that no plugin can change
- * values of another. */
+/* plugin/values.c: the elements of parameters and buffers that plugins read and write between
+ * steps. A plugin gets direct access to the values that its instance may write, and copies of
+ * all other values. A changed copy makes the call fail, so no plugin can change values of
+ * another plugin. */
 #include <stdio.h>
 #include <string.h>
 
@@ -16,8 +16,8 @@ static bool is_own(const mf_ctx *ctx, const mf_param *p)
     return strncmp(p->name, ctx->path, n) == 0 && p->name[n] == '.';
 }
 
-/* Whether the instance may write the values: its own buffers; for a controller, also buffers of
- * others; its own parameters before the first step. */
+/* Whether the instance may write the values. It may write its own buffers, its own parameters
+ * before the first step, and, if it is a controller, also buffers of other instances. */
 static bool may_write(const mf_ctx *ctx, const mf_param *p)
 {
     if (p->buffer) return is_own(ctx, p) || ctx->plugin->kind == MF_CONTROLLER;
@@ -29,7 +29,7 @@ static void hash_of(const mf_param *p, char hash[33])
     mf_hash_bytes(p->spare, (size_t)p->count * sizeof(float), hash);
 }
 
-/* MF_EPLUGIN if the plugin has changed its copy. */
+/* Returns MF_EPLUGIN if the plugin has changed its copy. */
 static int check(mf_ctx *ctx, const mf_copied *c)
 {
     char hash[33];
@@ -41,7 +41,8 @@ static int check(mf_ctx *ctx, const mf_copied *c)
     return mf_fail_context(MF_EPLUGIN, "%s (plugin %s)", ctx->path, ctx->plugin->name);
 }
 
-/* The place of a parameter in the list of copies, new or old; NULL without memory. */
+/* Returns the entry of a parameter in the list of copies, and adds it if it is missing; NULL
+ * without memory. */
 static mf_copied *place_of(mf_ctx *ctx, mf_param *p)
 {
     mf_plughost *h = ctx->host;
@@ -56,8 +57,8 @@ static mf_copied *place_of(mf_ctx *ctx, mf_param *p)
     return &h->copied[h->n_copied++];
 }
 
-/* A copy of the values. noted: it is checked when the call ends; else what the plugin writes
- * is lost. */
+/* Returns a copy of the values. noted: the copy is checked when the call ends; otherwise what
+ * the plugin writes is lost. */
 static float *copy_of(mf_ctx *ctx, mf_param *p, bool noted)
 {
     const size_t bytes = (size_t)p->count * sizeof(float);

@@ -1,4 +1,4 @@
-/* train/batch.c: memory of batches, and their way into a graph, which has only those inputs
+/* train/batch.c: allocates batches, and copies them into a graph. A graph has only those inputs
  * that its nodes read. */
 #include "train/batch.h"
 #include <math.h>

@@ -1,5 +1,5 @@
 /* train/length_buckets.c: the bucket of each batch, and the graph of each bucket. A batch goes
- * into the shortest bucket that holds it; earlier batches have no influence. */
+ * into the shortest bucket in which it fits; earlier batches have no influence. */
 #include "train/length_buckets.h"
 #include "base/error.h"
 #include "base/mem.h"
@@ -10,13 +10,13 @@ struct mf_length_buckets {
     mf_model *model;
     mf_model_shape shape; /* shape of the longest bucket */
     int n;
-    int32_t length[MOST]; /* in increasing order */
+    int32_t length[MOST]; /* lengths in increasing order */
     mf_batch *batch[MOST];
     mf_model_graph *graph[MOST];
 };
 
-/* Sets bucket lengths: the multiples of one number, which is a multiple of SHORTEST, and the
- * full length as the last one. one: only the full length. */
+/* Sets the lengths of the buckets: the multiples of one number, which is a multiple of
+ * SHORTEST, and finally the full length. one: only the full length. */
 static void set_lengths(mf_length_buckets *l, bool one)
 {
     const int32_t seq = l->shape.seq;
@@ -31,7 +31,7 @@ static int build(mf_length_buckets *l, int i)
     mf_model_shape shape = l->shape;
     shape.seq = l->length[i];
     /* Only one graph runs at a time. So shorter graphs of evaluation reuse the arena of the
-     * longest one, unless all of them reuse that of another graph. */
+     * longest graph, unless all of them reuse the arena of another graph. */
     if (shape.mode == MF_MODE_EVAL && !shape.arena_of && i < l->n - 1)
         shape.arena_of = l->graph[l->n - 1]->g;
     return mf_model_graph_new(l->model, &shape, &l->graph[i]);
@@ -109,7 +109,7 @@ int mf_length_buckets_take(mf_length_buckets *l, mf_batch_source source, int64_t
     return MF_OK;
 }
 
-/* Index of the bucket that has the shape of the batch; -1: none. */
+/* Returns the index of the bucket that has the shape of the batch; -1: none. */
 static int bucket_of(const mf_length_buckets *l, const mf_batch *own)
 {
     int i = l->n - 1;

@@ -1,5 +1,5 @@
 /* train/schedule.c: computes the learning rate of a step: linear warmup, then the decay of the
- * configuration. It keeps no state, so that resumed runs agree. */
+ * configuration. It keeps no state, so resumed runs compute the same rates. */
 #include "train/schedule.h"
 #include <math.h>
 

@@ -13,9 +13,9 @@
  *   wsd       lr (1 - (1 - lr_min) sqrt(v))           (Haegele et al. 2024, section 3)
  *   step      lr step_gamma^floor(step / step_size)
  *
- * u, the share of the steps after warmup that are done, is (step - warmup) / (steps - warmup),
- * at most 1; v, the
- * share of the last decay_share (steps - warmup) steps, is 0 before them. */
+ * u = (step - warmup) / (steps - warmup), at most 1, is the share of the steps after warmup
+ * that are done. v is the share of the last decay_share (steps - warmup) steps that are done;
+ * it is 0 before them. */
 double mf_schedule_lr(const mf_train_config *c, double lr, int64_t step, int64_t steps);
 
 #endif

@@ -1,5 +1,5 @@
 /* train/train_config.c: the keys of [train], [report], [log], [parallel], [trace] and [plugin],
- * with defaults and bounds. Rules between keys are in run_config.c. */
+ * with defaults and bounds. run_config.c has the rules that combine several keys. */
 #include "train/train_config.h"
 
 static const char *const optimizers[] = {
@@ -188,7 +188,7 @@ static const mf_option calls_options[] = {
     MF_END_OPTIONS};
 
 static const char *const files[] = {"from", NULL};
-/* The local keys: settings of the machine, of its queue, and of what a user wants to see. */
+/* The local keys: settings of the machine, of its queue, and of the user's display. */
 static const char *const local_train[] = {"device", "threads", "time_limit", "on_usr1", NULL};
 static const char *const fixed_train[] = {"optimizer", NULL};
 static const char *const local_parallel[] = {"comm", "patience", "bucket", NULL};

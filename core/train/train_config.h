@@ -1,5 +1,5 @@
-/* train/train_config.h: the sections of the INI that say what a run does ([train]), what its
- * report contains ([report]), and how its routing is recorded ([trace]). */
+/* train/train_config.h: the sections of the INI file that describe what a run does ([train]),
+ * what its report contains ([report]), and how its routing is recorded ([trace]). */
 #ifndef MF_TRAIN_TRAIN_CONFIG_H
 #define MF_TRAIN_TRAIN_CONFIG_H
 
@@ -21,10 +21,10 @@ typedef enum mf_schedule {
     MF_SCHEDULE_WSD
 } mf_schedule;
 
-/* Values of train.dtype: "f32", "bf16", NULL. */
+/* The values of train.dtype: "f32", "bf16", NULL. */
 extern const char *const mf_config_dtypes[];
 
-/* train.optimizer */
+/* values of train.optimizer */
 typedef enum mf_optimizer {
 #define MF_OPTIMIZER_METHOD(constant, name, method) MF_OPTIMIZER_##constant,
 #include "train/optim/optimizers.def"
@@ -42,36 +42,39 @@ typedef struct mf_train_config {
     int64_t optimizer; /* mf_optimizer */
     double lr, lr_min; /* lr_min: fraction of lr at the end of a cosine or linear schedule */
     int64_t schedule, warmup;
-    int64_t step_size;  /* schedule = step: steps between two reductions */
-    double step_epochs; /* replaces step_size, in epochs; 0: step_size is used */
+    int64_t step_size;  /* schedule = step: number of steps between two reductions */
+    double step_epochs; /* number of epochs, which replaces step_size; 0: step_size is used */
     double step_gamma;
-    double decay_share; /* schedule = wsd: share of the steps after warmup that decay */
+    double decay_share; /* schedule = wsd: share of the steps after warmup in which the
+                         * rate decays */
     double weight_decay, beta1, beta2, eps, clip, dropout;
-    double momentum, muon_lr;  /* optimizer = muon; muon_lr 0: lr is used */
+    double momentum, muon_lr;  /* for optimizer = muon; muon_lr 0: lr is used */
     int64_t muon_scale;        /* mf_muon_scale */
     int64_t dropout_embedding; /* dropout also on embeddings; default yes */
     int64_t seed;
     int64_t log_every, eval_every;
-    int64_t eval_batches, final_batches; /* 0: the whole split */
-    double eval_epochs;                  /* epochs between validations; 0: eval_every is used */
+    int64_t eval_batches, final_batches; /* number of batches; 0: the whole split */
+    double eval_epochs;                  /* number of epochs between validations; 0: eval_every
+                                          * is used */
     int64_t eval_train; /* evaluate training data, too, before each validation */
-    int64_t keep_best;  /* RUN/best: the checkpoint of the best validation */
-    int64_t patience;   /* validations without a better one that end training; 0: none do */
+    int64_t keep_best;  /* keep RUN/best, the checkpoint of the best validation */
+    int64_t patience;   /* number of validations without a better result after which training
+                         * ends; 0: no limit */
     int64_t best_by;    /* mf_best_by: the measure of the best validation */
-    int64_t decay_all;  /* weight decay also on norms, biases and embeddings */
-    /* tokens by which evaluation windows overlap: at least so many tokens precede each
-     * predicted token, except in the first window */
+    int64_t decay_all;  /* apply weight decay also to norms, biases and embeddings */
+    /* Number of tokens by which evaluation windows overlap. At least this number of tokens
+     * precedes each predicted token, except in the first window. */
     int64_t eval_context;
     int64_t save_every, keep;
     /* seconds after which training saves a checkpoint and ends with MF_ELIMIT; 0: none */
     double time_limit;
     int64_t on_usr1;    /* mf_on_usr1 */
     int64_t dtype;      /* mf_dtype that gemms read: MF_F32 or MF_BF16 */
-    const char *from;   /* run whose weights are the initial values; "": none */
+    const char *from;   /* run that supplies the initial weights; "": none */
     const char *freeze; /* patterns of frozen parameters; "": none */
     int64_t recompute;  /* mf_recompute: 0 none, 1 light, 2 block */
     const char *device;
-    int64_t threads;    /* 0: all cores */
+    int64_t threads;    /* number of threads; 0: all cores */
     int64_t nan_policy; /* 0 stop, 1 skip (up to 3 in a row) */
 } mf_train_config;
 
@@ -101,14 +104,15 @@ typedef struct mf_parallel_config {
     const char *comm;  /* communicator: auto, self, a module's name or file */
     double patience;   /* seconds after which a rank that does not answer ends the run */
     int64_t optimizer; /* mf_parallel_optimizer */
-    int64_t bucket;    /* MiB of gradients that travel at once */
-    int64_t expert;    /* at most so many ranks share the experts; 1: each has all */
+    int64_t bucket;    /* size in MiB of the gradients that are sent at once */
+    int64_t expert;    /* maximum number of ranks that share the experts; 1: each rank has
+                        * all experts */
     int64_t gradient;  /* mf_parallel_gradient */
-    int64_t exact;     /* the bits are those of one process; 0: shared experts merge rows */
-    double room;       /* no effect: rows of shared experts have room for any load */
+    int64_t exact;     /* results have the bits of one process; 0: shared experts merge rows */
+    double room;       /* no effect; memory for rows of shared experts is enough for any load */
 } mf_parallel_config;
 
-/* parallel.bucket in elements. */
+/* Returns parallel.bucket in elements. */
 static inline int64_t mf_config_bucket(const mf_parallel_config *c)
 {
     return c->bucket * ((1 << 20) / (int64_t)sizeof(float));
@@ -121,7 +125,7 @@ typedef struct mf_log_config {
 } mf_log_config;
 
 typedef struct mf_calls_config {
-    int64_t patience; /* seconds that a call of a plugin may take; 0: any time */
+    int64_t patience; /* maximum seconds of a call of a plugin; 0: no limit */
 } mf_calls_config;
 
 extern const mf_section mf_train_section, mf_device_section, mf_report_section, mf_log_section,

@@ -34,7 +34,7 @@ static int build_graph(mf_trainer *t)
                                               &t->buckets);
 }
 
-/* Allocates what a step needs beside its graphs. */
+/* Allocates what a step needs besides its graphs. */
 static int new_step(mf_trainer *t)
 {
     mf_device *d = mf_store_device(t->job.model->store);
@@ -169,7 +169,7 @@ void mf_trainer_restore(mf_trainer *t)
     if (!t->guarded || mf_guard_restore(&t->guard, "in a step") == MF_OK) return;
     mf_log(MF_LOG_WARN, "a plugin %s; it is as before again", mf_error_message());
     mf_error_clear();
-    /* A folder that is out of reach is logged once. */
+    /* A folder that cannot be reached is logged once. */
     mf_guard_end(&t->guard);
     mf_guard_save(&t->guard);
 }
@@ -188,7 +188,7 @@ int mf_trainer_begin(mf_trainer *t)
     t->guarded = mf_crash_watching();
     if (t->guarded) mf_guard_save(&t->guard);
     if (t->owner.recall) rc = t->owner.recall(t->owner.self);
-    /* the checkpoint was read, and lacks something that the run needs */
+    /* The checkpoint was read, but does not contain something that the run needs. */
     if (rc == MF_ECHECKPOINT) return rc;
     MF_TELL(t, rc, begin, t);
     t->started = mf_clock();
@@ -203,7 +203,7 @@ int mf_trainer_rebuild(mf_trainer *t)
     mf_heads_set_parts(t->job.model);
     mf_recorder_clear(t->recorder);
     int rc = build_graph(t);
-    /* Some gradients that the old graph wrote are perhaps not written by the new one. */
+    /* The new graph may not write all gradients that the old graph wrote. */
     if (rc == MF_OK) rc = mf_store_zero(t->job.model->store, MF_BLOCK_GRADS);
     MF_TELL(t, rc, after_rebuild, t);
     return rc == MF_OK ? mf_optim_refresh(t->optim) : rc;
@@ -218,8 +218,8 @@ static int rebuild_if_asked(mf_trainer *t)
 }
 
 /* Clears the values of the last step, and collects the flags of the values that observers will
- * read in the new step. The statistics to which layers and heads point stay until observers
- * replace them. */
+ * read in the new step. The statistics to which `layers` and `heads` point remain until
+ * observers replace them. */
 static void clear(mf_trainer *t)
 {
     mf_step_result *r = &t->now;
@@ -265,7 +265,8 @@ static bool writes(const mf_trainer *t)
     return t->now.wanted != 0 || (every > 0 && t->step % every == 0) || mf_trainer_done(t);
 }
 
-/* Plugins have run in the step, and run in some observers; those after them write files. */
+/* Calls the observers after a step. Plugins have run in the step, and also run in some
+ * observers, and later observers write files. So the state of the process is restored. */
 static int tell_step(mf_trainer *t)
 {
     const bool restore = writes(t);

@@ -1,7 +1,7 @@
-/* train/trainer_ranks.c: the messages that the ranks of a run exchange in a step. Once a step
- * they meet: each sends its status, the signals that it got, and the measurements and tallies
- * of its micro-batches. So all ranks know the same of the step, take the same decisions, and
- * stop or save together. */
+/* train/trainer_ranks.c: the messages that the ranks of a run exchange in a step. Once per step
+ * each rank sends its status, the signals that it received, and the measurements and tallies of
+ * its micro-batches. So all ranks have the same information about the step, make the same
+ * decisions, and stop or save together. */
 #include <stdio.h>
 #include <string.h>
 #include "base/error.h"
@@ -10,7 +10,8 @@
 #include "train/parallel/repeat.h"
 #include "train/trainer_internal.h"
 
-/* Ranks of several groups that share the experts: those that have the same ones. */
+/* If several groups of ranks share the experts, creates the exchange between the ranks that
+ * have the same experts. */
 static int new_expert_exchange(mf_trainer *t)
 {
     mf_world *w = t->world;
@@ -45,8 +46,9 @@ static int new_exchange(mf_trainer *t)
     return rc == MF_OK ? mf_gradient_norm_new(w, store, t->optim, &t->partition, &t->norm) : rc;
 }
 
-/* Where ranks share the experts they take turns with the micro-batches, so that those that run
- * at the same time are neighbours in the tree: a group adds gradients of experts at once. */
+/* If ranks share the experts, they take turns with the micro-batches. So micro-batches that run
+ * at the same time are neighbours in the tree, and a group adds its gradients of experts
+ * at once. */
 static int take_turns(mf_trainer *t, int rank, int ranks, mf_sum_plan *plan)
 {
     const mf_train_job *s = &t->job;
@@ -100,7 +102,7 @@ void mf_trainer_ranks_free(mf_trainer *t)
     mf_free(t->pieces);
 }
 
-/* The status and the requests of this rank after its micro-batches. */
+/* Returns the status and the requests of this rank after its micro-batches. */
 static mf_mark own_mark(mf_trainer *t, int rc)
 {
     const mf_trainer_owner *o = &t->owner;
@@ -111,7 +113,7 @@ static mf_mark own_mark(mf_trainer *t, int rc)
                      .late = limit > 0 && mf_trainer_elapsed(t) >= limit};
 }
 
-/* The numbers of a rank's micro-batches. */
+/* Returns the numbers of a rank's micro-batches as a message. */
 static mf_comm_piece numbers_of(mf_trainer *t, int peer, int rank)
 {
     const mf_piece s = mf_tree_share(t->job.train->accumulate, rank, mf_world_ranks(t->world));
@@ -188,11 +190,11 @@ bool mf_trainer_late(mf_trainer *t)
 
 /* ---- moments for a checkpoint ----
  *
- * Rank 0 writes the files, and asks the owners for moments when their turn comes, a piece at a
- * time, so that it never holds more than that. */
+ * Rank 0 writes the files. It requests moments from their owners when it writes them, one piece
+ * at a time, so it never holds more than one piece. */
 
 typedef struct wish {
-    int64_t which; /* of both moments; ENOUGH: the checkpoint needs nothing more */
+    int64_t which; /* one of the two moments; ENOUGH: the checkpoint needs no more moments */
     int64_t at, count;
 } wish;
 
@@ -282,8 +284,8 @@ typedef struct digest {
     char text[33];
 } digest;
 
-/* The values of a parameter that are compared; NULL: none, as they stay in a file, or each rank
- * has others. */
+/* Returns the values of a parameter that are compared. NULL: none, because the values stay in a
+ * file, or because each rank has different values. */
 static const float *compared(const mf_param *p)
 {
     return (p->stored || p->held) && !p->buffer ? NULL : mf_param_host(p);
@@ -300,8 +302,8 @@ static int differs(mf_world *w, const mf_param *p, int rank)
                                "processors and libraries");
 }
 
-/* The first difference: of a buffer if one differs, for what differs there spreads to the
- * parameters. All ranks find the same. */
+/* Reports the first difference. If a buffer differs, it reports the buffer, because a
+ * difference in a buffer spreads to the parameters. All ranks find the same difference. */
 static int compare(mf_world *w, const mf_store *store, const digest *all)
 {
     const int n = mf_store_count(store);
@@ -335,7 +337,7 @@ int mf_trainer_judge_equal(mf_trainer *t)
     mf_free(all);
     rc = rc == MF_OK || rc == MF_EPLUGIN ? mf_world_agree(w, rc) : rc;
     if (rc != MF_OK || !t->job.source.fill) return rc;
-    /* The last micro-batch of the step, which observers may still look at. */
+    /* The last micro-batch of the step, because observers may still read its values. */
     const int64_t micro = t->job.train->accumulate,
                   leaf = t->step > 0 ? t->step * micro - 1 : 0;
     mf_shares_measure(t->shares, t->buckets, leaf / micro, NULL);

@@ -1,7 +1,7 @@
 /* train/trainer_step.c: one optimizer step: the micro-batches, their numbers, the update.
  *
  * A process runs its share of the micro-batches. Gradients are summed in a tree, and numbers in
- * the order of the micro-batches, so neither depends on which process ran which of them. */
+ * the order of the micro-batches, so neither depends on which process ran which micro-batch. */
 #include <math.h>
 #include "base/clock.h"
 #include "base/error.h"
@@ -14,13 +14,13 @@
 
 #define MAX_SKIPPED 3
 
-/* Numbers of a micro-batch that precede those of regularizers and of observers. */
+/* Numbers of a micro-batch that precede the numbers of regularizers and observers. */
 enum { LOSS, TASK_LOSS, TOKENS, FIRST };
 
 static double *numbers_of(mf_trainer *t, int64_t j)
 {
     int64_t place = j;
-    if (t->stride > 1) /* those of a rank are together */
+    if (t->stride > 1) /* the numbers of a rank are stored together */
         place = mf_tree_share(t->job.train->accumulate, (int)(j % t->stride), (int)t->stride)
                     .first +
                 j / t->stride;
@@ -47,9 +47,8 @@ static mf_optim_step optimizer_step(const mf_trainer *t)
                            .grad_scale = 1.0 / (double)c->accumulate};
 }
 
-/* Avoids two copies between host and device: the graph of the last micro-batch sends the
- * numbers of the optimizer step with its inputs, and returns the sum of squares with
- * its results. */
+/* Saves two copies between host and device: the graph of the last micro-batch sends the numbers
+ * of the optimizer step with its inputs, and returns the sum of squares with its results. */
 static void exchange(mf_trainer *t)
 {
     const mf_graph *g = t->now.graph->g;
@@ -59,7 +58,7 @@ static void exchange(mf_trainer *t)
 }
 
 /* Adds the loss of micro-batch j on the device. If the loss of any micro-batch is not finite,
- * neither is their sum, and the kernel skips the optimizer step. */
+ * the sum is not finite either, and the kernel skips the optimizer step. */
 static void sum_losses(mf_trainer *t, int64_t j)
 {
     mf_device *d = mf_store_device(t->job.model->store);
@@ -75,29 +74,30 @@ static void sum_losses(mf_trainer *t, int64_t j)
                .out = t->loss_sum);
 }
 
-/* Whether the optimizer's launches follow those of micro-batch j in one capture: it is the
- * last, and no other process has gradients. */
+/* Whether the optimizer's launches follow those of micro-batch j in one capture. This is so if
+ * it is the last micro-batch, and no other process has gradients. */
 static bool joins_update(const mf_trainer *t, int64_t j)
 {
     return j == t->job.train->accumulate - 1 && t->share.first == 0;
 }
 
-/* The key that distinguishes the launches of micro-batch j: its graph, the nodes that run, its
- * place in the step, and the ranges of the optimizer. */
+/* Returns the key that distinguishes the launches of micro-batch j: its graph, the nodes that
+ * run, its position in the step, and the ranges of the optimizer. */
 static mf_capture capture_of(const mf_trainer *t, const mf_model_graph *graph, int64_t j)
 {
     return (mf_capture){{(int64_t)(uintptr_t)graph, t->now.wanted != 0, j,
                          (int64_t)mf_optim_refreshes(t->optim)}};
 }
 
-/* g: the graph of the last micro-batch; NULL: the step has failed before. */
+/* g: the graph of the last micro-batch; NULL: the step has failed earlier. */
 static void begin_exchange(mf_trainer *t, const mf_graph *g)
 {
     t->exchanging = true;
     mf_gradient_exchange_begin(t->exchange, g);
 }
 
-/* The leaf of the tree of expert gradients to which micro-batch j belongs (mf_turns). */
+/* Returns the leaf of the tree of expert gradients to which micro-batch j
+ * belongs (mf_turns). */
 static int64_t expert_leaf(const mf_trainer *t, int64_t j)
 {
     return j / t->job.model->expert_ranks.ranks;
@@ -107,7 +107,7 @@ static int64_t expert_leaf(const mf_trainer *t, int64_t j)
 static int run_batch(mf_trainer *t, const mf_batch *const *own, int64_t j)
 {
     const int64_t micro = t->job.train->accumulate;
-    /* Gradients leave while the last backward pass of this process runs. */
+    /* Gradients are sent while the last backward pass of this process runs. */
     const bool sends = t->exchange && j == t->share.end - 1 && !t->runs_on;
     mf_step_result *r = &t->now;
     mf_capture capture;
@@ -138,8 +138,9 @@ static int run_batch(mf_trainer *t, const mf_batch *const *own, int64_t j)
     return j < t->share.end - 1 || t->runs_on ? mf_graph_fetch(r->graph->g, (int)j) : MF_OK;
 }
 
-/* Runs the graph for the tokens of others, whose experts are here: they have one more
- * micro-batch. Own gradients leave meanwhile; the results for its own batch are ignored. */
+/* Runs the graph for tokens of other ranks, which have one more micro-batch, because this rank
+ * has some of their experts. Meanwhile its own gradients are sent. The results for its own
+ * batch are ignored. */
 static int run_for_others(mf_trainer *t)
 {
     bool *silent = &t->job.model->expert_ranks.silent;
@@ -157,7 +158,7 @@ static int run_for_others(mf_trainer *t)
     return rc;
 }
 
-/* Warns, once and after the first micro-batches, of steps that take minutes. */
+/* Warns once, after the first micro-batches, if steps take minutes. */
 static void foretell(mf_trainer *t, double began, int64_t done)
 {
     const int64_t micro = (t->share.end - t->share.first + t->stride - 1) / t->stride;
@@ -172,7 +173,7 @@ static void foretell(mf_trainer *t, double began, int64_t done)
 
 /* ---- what is measured of the micro-batches ---- */
 
-/* Makes room for the numbers of all micro-batches of this step. */
+/* Allocates memory for the numbers of all micro-batches of this step. */
 static int room_for_numbers(mf_trainer *t)
 {
     t->n_numbers = FIRST + t->now.n_regularizers;
@@ -187,7 +188,7 @@ static int room_for_numbers(mf_trainer *t)
     return t->numbers ? MF_OK : MF_ENOMEM;
 }
 
-/* Passes the numbers of micro-batch j to the observers, to write or to read them. */
+/* Calls the observers with the numbers of micro-batch j, to write or to read them. */
 static int tell_numbers(mf_trainer *t, int64_t j, bool read)
 {
     double *at = numbers_of(t, j) + FIRST + t->now.n_regularizers;
@@ -202,7 +203,8 @@ static int tell_numbers(mf_trainer *t, int64_t j, bool read)
     return rc;
 }
 
-/* Tells the observers of micro-batch j, whose values its graph still has. */
+/* Calls after_batch of the observers for micro-batch j, while its graph still has
+ * the values. */
 static int tell_batch(mf_trainer *t, int64_t j)
 {
     int rc = MF_OK;
@@ -210,9 +212,9 @@ static int tell_batch(mf_trainer *t, int64_t j)
     return rc == MF_OK ? tell_numbers(t, j, false) : rc;
 }
 
-/* Runs forward and backward passes of this process' micro-batches. Observers are told of the
- * last one by collect, which waits for it and for the optimizer step; with several ranks before
- * they meet. */
+/* Runs forward and backward passes of this process' micro-batches. For the last one, collect
+ * calls the observers: it waits for the micro-batch and for the optimizer step. With several
+ * ranks the observers are called before the ranks exchange results. */
 int mf_trainer_gradients(mf_trainer *t, const mf_batch *const *own)
 {
     const double began = mf_clock();
@@ -294,10 +296,12 @@ static int repeat_checked(mf_trainer *t, const mf_batch *const *own)
     return MF_OK;
 }
 
-/* Names the first op of the step whose result is not finite: of the first rank that has one. */
+/* Names the first op of the step whose result is not finite, on the first rank that has such
+ * an op. */
 static int trace_nonfinite(mf_trainer *t, const mf_batch *const *own)
 {
-    /* A rank that finds it in the middle of a graph would leave the others waiting for rows. */
+    /* A rank that found the op in the middle of a graph would leave the other ranks waiting
+     * for rows. */
     int rc = t->expert_sum ? MF_OK : repeat_checked(t, own);
     rc = mf_world_agree(t->world, rc);
     if (rc == MF_OK)
@@ -313,16 +317,17 @@ static int trace_nonfinite(mf_trainer *t, const mf_batch *const *own)
     return rc;
 }
 
-/* With several ranks: the ranks meet, sum their gradients, and put the sum of all losses where
- * the optimizer looks for one that is not finite. */
+/* With several ranks: the ranks exchange their status and sum their gradients. The sum of all
+ * losses is then written where the optimizer checks whether the loss is finite. */
 static int join_ranks(mf_trainer *t, int rc)
 {
     const int64_t micro = t->job.train->accumulate;
     float sum = 0;
-    /* Where ranks share the experts, others wait within a graph for this one: all must end. */
+    /* If ranks share the experts, other ranks wait within a graph for this rank, so all ranks
+     * must end. */
     if (rc != MF_OK && t->expert_sum) return rc;
     if (rc == MF_OK) rc = collect(t);
-    /* Ranks that have not failed wait for gradients, whatever their values are. */
+    /* Ranks that have not failed wait for gradients, whatever the values are. */
     if (!t->exchanging) begin_exchange(t, NULL);
     t->exchanging = false;
     mf_gradient_exchange_rest(t->exchange);
@@ -345,8 +350,8 @@ static int join_ranks(mf_trainer *t, int rc)
     return rc;
 }
 
-/* The batch that observers see is the last one of the step, whoever ran it. Only measurements
- * of heads that can be switched off run it again. */
+/* The batch that observers see is the last batch of the step, whichever rank ran it. It runs
+ * again only if heads that can be switched off are measured. */
 static int show_last_batch(mf_trainer *t, const mf_batch *const *own)
 {
     const int64_t micro = t->job.train->accumulate;
@@ -357,7 +362,8 @@ static int show_last_batch(mf_trainer *t, const mf_batch *const *own)
                                   &t->now.batch, &graph);
 }
 
-/* Reads the sum of squares that the optimizer has left behind the last own micro-batch. */
+/* Reads the sum of squares that the optimizer has computed after the last micro-batch of
+ * this process. */
 static int read_norm(mf_trainer *t, const mf_optim_step *s)
 {
     const int slot = (int)t->share.end - 1;
@@ -384,7 +390,7 @@ static int queue_update(mf_trainer *t, const mf_optim_step *s)
     return rc == MF_OK ? mf_recorder_end(t->recorder) : rc;
 }
 
-/* Plugins read only sums that are finite. All ranks have the same ones. */
+/* Checks the tallies, because plugins read only finite sums. All ranks have the same sums. */
 static int judge_tallies(mf_trainer *t)
 {
     const int rc = mf_tallies_judge(t->job.model->plugins);
@@ -392,9 +398,10 @@ static int judge_tallies(mf_trainer *t)
     return mf_world_agree(t->world, mf_fail_context(rc, "step %lld", (long long)t->step + 1));
 }
 
-/* Takes the optimizer step. If loss or norm is not finite, the kernel skips the step; this is
- * an error unless train.nan_policy allows it, at most MAX_SKIPPED times in a row. Another error
- * of the search for the value, as of memory or of the device, always ends the run. */
+/* Takes the optimizer step. If loss or norm is not finite, the kernel skips the step. This is
+ * an error unless train.nan_policy allows it, at most MAX_SKIPPED times in a row. Any other
+ * error during the search for the value, such as an error of memory or of the device, always
+ * ends the run. */
 int mf_trainer_update(mf_trainer *t, const mf_batch *const *own, int rc)
 {
     const mf_train_config *c = t->job.train;

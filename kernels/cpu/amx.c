@@ -1,5 +1,6 @@
-/* amx.c: finds out whether the processor has AMX and the system lets this process use it. Linux
- * requires a request, because it then saves a larger state for each thread. */
+/* amx.c: finds out whether the processor has AMX and whether the system lets this process use
+ * it. Linux requires a request for permission, because it then saves a larger state for
+ * each thread. */
 #include "kernels/cpu/amx.h"
 
 #if defined(__x86_64__) && defined(__linux__)
@@ -8,9 +9,10 @@
 #include <unistd.h>
 
 #define REQUEST_PERMISSION 0x1023 /* ARCH_REQ_XCOMP_PERM */
-#define TILE_DATA          18     /* number of this part of the state */
-#define AMX_BF16           (1u << 22)
-#define AMX_TILE           (1u << 24)
+/* number of AMX tile data in the state that the system saves */
+#define TILE_DATA 18
+#define AMX_BF16  (1u << 22)
+#define AMX_TILE  (1u << 24)
 
 bool mf_amx_permitted(void)
 {

@@ -5,8 +5,8 @@
 
 #include <stdbool.h>
 
-/* Asks the system for permission. Returns whether AMX is available; if so, every thread may use
- * it from now on. */
+/* Requests permission from the system. Returns whether AMX is available; if so, every thread
+ * may use AMX after this call. */
 bool mf_amx_permitted(void);
 
 #endif

@@ -1,8 +1,9 @@
 /* blas.c: gemms by OpenBLAS; no other file calls it. OpenBLAS runs only in the calling thread,
  * so results do not depend on the number of threads.
  *
- * The library is opened when it is first needed: when it is loaded, it takes memory for each
- * thread, and without that memory it never returns. Our own kernels do without it. */
+ * OpenBLAS is opened when it is first needed. While it is being loaded it takes memory for each
+ * thread, and if that memory is missing, the load never returns. Our own kernels do not
+ * need it. */
 #include <cblas.h>
 #include <dlfcn.h>
 #include <stdio.h>
@@ -12,31 +13,33 @@
 
 #include "kernels/cpu/library.h"
 
-/* OpenBLAS must use one thread. Its OpenMP build does not remember this: each call reads
+/* OpenBLAS must use one thread. Its OpenMP build does not store this setting: each call reads
  * omp_get_max_threads(), the OpenMP default of the calling thread. openblas_set_num_threads()
  * sets that default in some versions (0.3.21), but not in others (0.3.29). So each thread that
- * calls it sets both once. */
+ * calls OpenBLAS sets both once. */
 
 static struct {
     void (*set_threads)(int n);
-    void (*set_default)(int n); /* omp_set_num_threads of its OpenMP library, or NULL */
+    void (*set_default)(int n); /* omp_set_num_threads of the OpenMP library of OpenBLAS,
+                                 * or NULL */
     char *(*config)(void);
     char *(*core)(void);
     __typeof__(&cblas_sgemm) sgemm;
     /* Functions that OpenBLAS runs when it is loaded and unloaded. NULL: some builds do not
-     * have them. */
+     * have these functions. */
     void (*init)(void);
     void (*quit)(void);
-    void *(*take)(int unused); /* of its buffers; NULL: this build does not report it */
+    void *(*take)(int unused); /* takes one of the buffers; NULL: this build does not export
+                                * the function */
     void (*give)(void *buffer);
-    int callers;       /* threads that call it at the same time */
-    char refused[256]; /* why it cannot be used */
+    int callers;       /* number of threads that call OpenBLAS at the same time */
+    char refused[256]; /* reason why OpenBLAS cannot be used */
 } lib;
 
-/* OpenBLAS treats a processor that is newer than itself as a Prescott and then runs five times
- * slower than it could. The features of the processor show more exactly which kernels it can
- * run, so OpenBLAS has to choose again by these features. A choice of the user
- * (OPENBLAS_CORETYPE) stays. */
+/* Makes OpenBLAS choose its kernels again. It treats a processor that is newer than itself as a
+ * Prescott, and then runs five times slower than possible. The features of the processor show
+ * more exactly which kernels it can run, so the new choice uses these features. A choice of the
+ * user (OPENBLAS_CORETYPE) is kept. */
 static void choose_core(void)
 {
 #if defined(__x86_64__)
@@ -65,16 +68,17 @@ static void one_thread(void)
     told = true;
 }
 
-/* Addresses that OpenBLAS takes: a buffer for each thread that calls it, or for each processor
- * if there are more of those, and one for itself. A buffer has this size on most processors;
- * on others it is a quarter. LIBRARIES is for OpenBLAS and the libraries that it needs (39 MiB)
- * and for what a computation needs at least. */
+/* Sizes of the address space that OpenBLAS takes. It has a buffer for each thread that calls
+ * it, or for each processor if there are more processors, and one more buffer for itself. A
+ * buffer has this size on most processors, and a quarter of it on others. LIBRARIES is for
+ * OpenBLAS and the libraries that it needs (39 MiB) and for the minimum that a
+ * computation needs. */
 #define BUFFER    ((size_t)128 << 20)
 #define LIBRARIES ((size_t)64 << 20)
 
-/* Where OpenBLAS gets no buffer, it tries again for ever. So this function maps as much as
- * OpenBLAS will, in pieces of the same size, and gives all back: the system refuses memory by
- * its limits of addresses and of data. */
+/* Checks whether there is enough memory. If OpenBLAS gets no buffer, it retries without end. So
+ * this function maps the same amount of memory as OpenBLAS, in pieces of the same size, and
+ * releases all of it. The system refuses memory by its limits on addresses and on data. */
 const char *mf_blas_room(int threads)
 {
     typedef struct piece {
@@ -105,7 +109,8 @@ const char *mf_blas_room(int threads)
     return lib.refused;
 }
 
-/* Lets OpenBLAS map all buffers that it will need while there is room: it keeps them. */
+/* Makes OpenBLAS map all buffers that it will need while there is enough memory; OpenBLAS
+ * keeps them. */
 static void map_buffers(void)
 {
     enum { MOST = 256 };
@@ -134,7 +139,7 @@ const char *mf_blas_load(void)
         return lib.refused;
     }
     find(handle, "openblas_set_num_threads", &lib.set_threads);
-    /* dlsym also looks into the libraries that the handle needs. */
+    /* dlsym also searches the libraries that the handle needs */
     find(handle, "omp_set_num_threads", &lib.set_default);
     find(handle, "openblas_get_config", &lib.config);
     find(handle, "openblas_get_corename", &lib.core);

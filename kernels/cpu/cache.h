@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-/* The size of the second-level cache of one core in bytes; 1 MiB if the system does not
+/* Returns the size of the second-level cache of one core in bytes; 1 MiB if the system does not
  * report it. */
 int64_t mf_cpu_second_cache(void);
 

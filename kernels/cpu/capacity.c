@@ -1,7 +1,8 @@
-/* capacity.c: which assignments an expert admits, and which experts get the others.
+/* capacity.c: selects the assignments that an expert admits, and reassigns the assignments
+ * over capacity.
  *
- * Capacity treats experts independently, so each expert is a tile. Reassignment depends on the
- * loads that earlier assignments left, so it runs in one thread, in the order that
+ * Capacity is applied to each expert independently, so each expert is a tile. Reassignment
+ * depends on the loads after earlier assignments, so it runs in one thread, in the order that
  * kernels.def defines. */
 #include <math.h>
 #include <string.h>
@@ -9,7 +10,7 @@
 #include "kernels/cpu/cpu.h"
 
 /* Whether assignment a comes before b: by falling priority, NaN last, then by index. This order
- * is total, so any sort gives the same result. */
+ * is total, so any sort has the same result. */
 static bool before(const float *priority, int32_t a, int32_t b)
 {
     float pa = priority[a], pb = priority[b];
@@ -30,7 +31,7 @@ static void sift(const float *priority, int32_t *row, int64_t i, int64_t n)
 }
 
 /* Sorts by heap sort, which needs no memory and has no slow cases. If priority is NULL, the
- * list is in order already. */
+ * list is already in order. */
 static void sort(const float *priority, int32_t *row, int64_t n)
 {
     if (!priority) return;
@@ -45,7 +46,7 @@ static void sort(const float *priority, int32_t *row, int64_t n)
 }
 
 /* Fills list[offset[e] .. offset[e+1]) with the assignments of expert e that are not admitted,
- * in increasing order. admitted NULL: none is admitted yet. */
+ * in increasing order. admitted NULL: no assignment is admitted yet. */
 static void list_rows(int64_t rows, int64_t experts, const int32_t *chosen,
                       const int32_t *admitted, int32_t *offset, int32_t *list)
 {
@@ -102,7 +103,7 @@ static bool has(const int32_t *expert, int64_t k, int32_t e)
     return false;
 }
 
-/* The expert to which an assignment of the token is reassigned; -1: none. */
+/* Returns the expert to which an assignment of the token is reassigned; -1: none. */
 static int32_t place_for(int64_t experts, int64_t k, const float *prob, const float *cap,
                          const int32_t *load, const int32_t *chosen, const int32_t *out)
 {

@@ -1,5 +1,5 @@
-/* cpu.h: fast kernels without special instructions: those that kernels.def lists as CPU. simd/
- * has those that are compiled once per instruction set. */
+/* cpu.h: fast kernels without special instructions, which kernels.def lists as CPU. The folder
+ * simd/ has the kernels that are compiled once per instruction set. */
 #ifndef MF_CPU_H
 #define MF_CPU_H
 

@@ -7,7 +7,7 @@
 
 #include "kernels/cpu/cpu.h"
 
-#define TILE 8192 /* elements per tile */
+#define TILE 8192 /* number of elements per tile */
 
 static int64_t tile_rows(int64_t n)
 {
@@ -38,7 +38,7 @@ static int32_t expert_of(const gates *p, int64_t r)
     return p->admitted && p->admitted[r] >= 0 ? p->admitted[r] : p->chosen[r];
 }
 
-/* The number by which the gates of token t are divided. */
+/* Returns the number by which the gates of token t are divided. */
 static double divisor(const gates *p, int64_t t, const float *prob)
 {
     double sum = 0;
@@ -221,12 +221,8 @@ void mf_cpu_score_bins(const mf_kctx *x, const mf_score_bins_args *a)
 {
     const int64_t experts = a->experts;
     if (mf_kctx_failed(x)) return;
-    binning p = {a->tokens,
-                 experts,
-                 a->bins,
-                 mf_bin_range_of(experts, a->bins, a->lo, a->hi, a->bias),
-                 a->in,
-                 a->mask,
-                 a->out};
+    binning p = {
+        a->tokens, experts, a->bins, mf_bin_range_of(experts, a->bins, a->lo, a->hi, a->bias),
+        a->in,     a->mask, a->out};
     x->parallel((experts + BIN_COLUMNS - 1) / BIN_COLUMNS, bin_tile, &p);
 }

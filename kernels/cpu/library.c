@@ -12,18 +12,19 @@
 static const char *const names[] = {"own", "openblas", NULL};
 
 static struct {
-    bool named, blas;    /* named: by MOEFW_GEMM, not by instruction set */
-    const char *refused; /* why OpenBLAS, which is wanted, cannot be used */
-    int threads;         /* that call kernels at the same time */
+    bool named, blas;    /* named: MOEFW_GEMM made the choice, not the instruction set */
+    const char *refused; /* reason why OpenBLAS was requested but cannot be used */
+    int threads;         /* number of threads that call kernels at the same time */
 } gemms = {.threads = 1};
 
 static struct {
-    bool loaded, cramped; /* cramped: not loaded, since memory is too little */
-    const char *why;      /* it cannot be used, or NULL */
+    bool loaded, cramped; /* cramped: OpenBLAS is not loaded, because there is too
+                           * little memory */
+    const char *why;      /* reason why OpenBLAS cannot be used, or NULL */
 } state;
 
-/* Loads OpenBLAS when it is first needed. Returns why it cannot be used, or NULL. Kernels, in
- * many threads, call this when it is loaded, so nothing is written then. */
+/* Loads OpenBLAS when it is first needed. Returns the reason why it cannot be used, or NULL.
+ * Kernels in many threads call this after it is loaded, so nothing is written in that case. */
 static const char *load(void)
 {
     if (!state.loaded) {
@@ -56,8 +57,8 @@ bool mf_kernels_use_gemm(const char *name)
 bool mf_library_choose(bool fast_own)
 {
     if (!mf_kernels_use_gemm(getenv("MOEFW_GEMM"))) return false;
-    /* Bits may depend on the installed libraries, but not on the limits that a shell
-     * has set. */
+    /* Bits may depend on the installed libraries, but must not depend on the limits that a
+     * shell has set. */
     if (!mf_library_chosen(fast_own) && !gemms.named && state.cramped)
         gemms.refused = state.why;
     return gemms.refused == NULL;

@@ -22,24 +22,25 @@ typedef struct mf_library_call {
 
 /* ---- OpenBLAS (blas.c) ---- */
 
-/* Called before mf_blas_load: returns why memory is too little for so many threads, or NULL.
- * The text stays valid. */
+/* Call this before mf_blas_load. Returns the reason why there is too little memory for this
+ * number of threads, or NULL. The text stays valid. */
 const char *mf_blas_room(int threads);
-/* Called once, before the other functions, while there is one thread. Returns why the library
- * cannot be used, or NULL. The text stays valid. */
+/* Call this once, before the other functions, while there is one thread. Returns the reason why
+ * the library cannot be used, or NULL. The text stays valid. */
 const char *mf_blas_load(void);
-/* Name, version and build of the loaded library. */
+/* Returns name, version and build of the loaded library. */
 const char *mf_blas_about(void);
 void mf_blas_gemm(const mf_library_call *g);
 
 /* ---- the choice: by MOEFW_GEMM, or by instruction set (library.c) ---- */
 
 /* Chooses by MOEFW_GEMM and opens OpenBLAS if it is chosen. fast_own: our own kernels have long
- * vectors. Returns false if the variable has an unknown name, or if OpenBLAS is named and
- * cannot be used, or if memory is too little for it where it is the default. */
+ * vectors. Returns false in three cases: the variable has an unknown name, OpenBLAS is named
+ * and cannot be used, or OpenBLAS is the default and there is too little memory for it. */
 bool mf_library_choose(bool fast_own);
-/* Whether OpenBLAS computes plain gemms; false: our own kernels do, because they were named, or
- * because nothing was named and fast_own is true, or OpenBLAS cannot be used. */
+/* Whether OpenBLAS computes plain gemms. False: our own kernels compute them, because they
+ * were named, because no library was named and fast_own is true, or because OpenBLAS cannot
+ * be used. */
 bool mf_library_chosen(bool fast_own);
 
 /* Calls OpenBLAS if it is chosen, or returns false and does nothing. */

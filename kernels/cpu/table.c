@@ -36,8 +36,8 @@ void mf_simd_use_amx_avx512(void);
 #define MAX_ISAS 3
 
 #if defined(MF_HAVE_AVX2)
-/* Each processor with AVX2 has it, but a virtual machine may hide it; not every compiler knows
- * its name in __builtin_cpu_supports. */
+/* Each processor with AVX2 has F16C, but a virtual machine may hide it. Not every compiler
+ * supports its name in __builtin_cpu_supports. */
 static bool has_f16c(void)
 {
     unsigned a, b, c, d;
@@ -112,7 +112,7 @@ static bool judge(void)
 {
     if (!chosen.judged) {
         const char *name = wanted_isa();
-        mf_cpu_second_cache(); /* is read here, before threads need it */
+        mf_cpu_second_cache(); /* the size is read here, before threads need it */
         chosen.ok = fill(&chosen.table, name);
         if (chosen.ok) strncpy(chosen.isa, name, sizeof(chosen.isa) - 1);
         chosen.gemms = mf_library_choose(strcmp(name, "generic") != 0);

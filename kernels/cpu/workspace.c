@@ -1,5 +1,5 @@
 /* workspace.c: maps a thread's workspace when the thread first needs it, and unmaps it when the
- * thread ends. Only pages that are used take memory. */
+ * thread ends. Only pages that are used occupy memory. */
 #include "kernels/cpu/workspace.h"
 
 #include <pthread.h>

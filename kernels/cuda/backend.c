@@ -1,5 +1,5 @@
-/* kernels/cuda/backend.c: opens GPUs, and says why one cannot be used. A function that fails
- * has freed what it allocated. */
+/* kernels/cuda/backend.c: opens GPUs, and reports why a GPU cannot be used. A function that
+ * fails has freed what it allocated. */
 #include "kernels/cuda/backend.h"
 
 #include <moefw/version.h>
@@ -10,12 +10,12 @@
 #include <cublasLt.h>
 #include "kernels/cuda/launch.h"
 
-#define OLDEST 80 /* compute capability 8.0: the oldest that cuBLASLt has bf16 gemms for */
+#define OLDEST 80 /* compute capability 8.0, the oldest for which cuBLASLt has bf16 gemms */
 
 int mf_cuda_judge(mf_cuda *c, cudaError_t error, const char *what)
 {
     if (error == cudaSuccess) return MF_OK;
-    /* takes an error that does not last, so that no later call reports it again */
+    /* Clears a temporary error, so that no later call reports it again. */
     (void)cudaGetLastError();
     snprintf(c->message, sizeof c->message, "%s failed: %s", what, cudaGetErrorString(error));
     return error == cudaErrorMemoryAllocation ? MF_ENOMEM : MF_ERUN;
@@ -38,11 +38,12 @@ static void close_device(mf_device *d)
     free_gpu(mf_cuda_of(d));
 }
 
-/* The set of the process, with NULL for kernels that the backend does not have. */
+/* The kernel set of the process, with NULL for kernels that the backend does not have. */
 static mf_kernels kernels;
 
-/* Runs and stores ask for the set before they launch, perhaps in another thread than the one
- * that opened the device; the number of the GPU belongs to the thread. */
+/* Returns the kernel set. Runs and stores call this before they launch, perhaps in a thread
+ * that did not open the device. The number of the current GPU belongs to the thread, so it is
+ * set here. */
 static const mf_kernels *kernels_like(mf_device *d, const mf_kernels *host)
 {
     (void)host;
@@ -98,7 +99,7 @@ static int number(int *ret, enum cudaDeviceAttr attribute, int index)
     return cudaDeviceGetAttribute(ret, attribute, index) == cudaSuccess;
 }
 
-/* MF_EDEP: the driver, the GPUs or this one cannot be used; text says why. */
+/* Returns MF_EDEP if the driver, the GPUs or this GPU cannot be used; text then says why. */
 static int look(int index, gpu *ret, char *text, size_t size)
 {
     struct cudaDeviceProp prop;
@@ -146,7 +147,7 @@ static int open_device(const mf_backend_host *host, int index, mf_device *d, cha
     c->index = index;
     if (!number(&khz, cudaDevAttrClockRate, index)) {
         khz = 0;
-        (void)cudaGetLastError(); /* then the peak may be unknown, which is no error */
+        (void)cudaGetLastError(); /* the peak may then be unknown, which is no error */
     }
     mf_cuda_peak_of(g.name, g.capability, g.processors, khz, &c->peak);
     rc = mf_cuda_judge(c, cudaSetDevice(index), "the choice of the GPU");

@@ -1,35 +1,42 @@
-/* kernels/cuda/backend.h: what the files of the CUDA backend share: a GPU that is open.
+/* kernels/cuda/backend.h: declarations that the files of the CUDA backend share: an open GPU.
  *
  * The backend is one shared object, backend_cuda.so, found at run time (graph/device/device.h);
  * only it is linked with CUDA's libraries. Functions that return int return a code of
- * moefw/status.h and leave a text in `message`.
+ * moefw/status.h and set a text in `message`.
  *
- * The CUDA backend (kernels/cuda, in C) is a client of graph/device/device.h, in one shared
- * object that alone is linked with CUDA. Dense gemms are cuBLASLt's: the first gemm of a form
- * chooses an algorithm for a workspace of fixed size, and later ones reuse it, so they have the
- * same bits and allocate nothing; recordings are CUDA graphs. The peak that MFU is a share of
- * comes from data sheets by the GPU's name, else from its clock (peak.c). Gemms of groups and
- * with gathered rows are kernels of our own. Where rows begin at multiples of 16 bytes,
- * cp.async brings steps of 128 bytes of inner indices ahead, and gathers rows as it does
- * (gemm_feed.cuh): those of bf16 are multiplied by wgmma on devices of capability 9.0
- * (gemm_wgmma.cuh: two warpgroups, both operands in shared memory, up to 128 x 256 elements a
- * tile) and by mma.sync on others (gemm_bf16.cuh), those of f32 by tiles of 8 x 8 elements a
- * thread (gemm_f32.cuh). Of at most 16 rows of bf16, as in decoding, each warp takes two
- * columns over all inner indices (gemm_few.cuh). What they share is in gemm_tile.cuh; gemm.cuh
- * computes all others. Main loops process the parts that need no checks: whole steps of gemms,
- * and tiles of attention without hidden keys. A second loop does the rest. Attention of bf16 is
- * FlashAttention-2 by mma.sync (attention/attention_bf16.cuh): one pass over tiles of keys,
- * weights rounded to bf16 in registers, gradients by two kernels without atomic sums. Graphs
- * that compute in bf16 give it bf16 where the backend says so (MF_DEVICE_BF16_ATTENTION);
- * elsewhere, in f32, and for heads that are not multiples of 8 wide or above 256, it is in f32.
- * Where a set says so (mf_kernels.can_swiglu), the first gemm of SwiGLU experts writes the
- * activation, too, and its own result only if the backward pass reads it: graph/plan/fuse.c
- * makes one node of the two when a graph on a device is finished, after gradients are built.
- * Plugins and the CPU know the two ops only. The tests run the same C files on libraries that
- * stand for CUDA's (tests/cuda/fake_*.cc). They are compiled against few declarations of our
- * own (tests/cuda/include), since most machines have no toolkit; a build with one compiles the
- * backend against the toolkit's headers, so a call that they do not allow does not compile;
- * that our declarations have the same types is not checked. */
+ * The CUDA backend (kernels/cuda, in C) implements the interface of graph/device/device.h.
+ * cuBLASLt computes dense gemms. The first gemm of a form chooses an algorithm for a workspace
+ * of fixed size, and later gemms reuse it, so they have the same bits and allocate nothing.
+ * Recordings are CUDA graphs. MFU is computed relative to a peak rate, which comes from data
+ * sheets by the GPU's name, or else from the GPU's clock (peak.c).
+ *
+ * Our own kernels compute grouped gemms and gemms with gathered rows. If rows begin at
+ * multiples of 16 bytes, cp.async prefetches steps of 128 bytes of inner indices, and gathers
+ * rows at the same time (gemm_feed.cuh). bf16 is multiplied by wgmma on devices of capability
+ * 9.0 (gemm_wgmma.cuh: two warpgroups, both operands in shared memory, tiles of up to 128 x 256
+ * elements) and by mma.sync on other devices (gemm_bf16.cuh); f32 is multiplied by tiles of 8 x
+ * 8 elements per thread (gemm_f32.cuh). For at most 16 rows of bf16, as in decoding, each warp
+ * computes two columns over all inner indices (gemm_few.cuh). gemm_tile.cuh has the code that
+ * these files share; gemm.cuh computes all other gemms. Main loops process the parts that need
+ * no checks: whole steps of gemms, and tiles of attention without hidden keys. A second loop
+ * processes the rest.
+ *
+ * Attention of bf16 is FlashAttention-2 by mma.sync (attention/attention_bf16.cuh): one pass
+ * over tiles of keys, weights rounded to bf16 in registers, gradients by two kernels without
+ * atomic sums. Graphs that compute in bf16 pass bf16 to attention if the backend requests it
+ * (MF_DEVICE_BF16_ATTENTION). Attention is computed in f32 in all other graphs, and for heads
+ * whose width is no multiple of 8 or above 256.
+ *
+ * If the kernel set supports it (mf_kernels.can_swiglu), the first gemm of SwiGLU experts also
+ * writes the activation. It writes its own result only if the backward pass reads it.
+ * graph/plan/fuse.c makes one node of the two ops when a graph on a device is finished, after
+ * gradients are built. Plugins and the CPU use only the two separate ops.
+ *
+ * The tests run the same C files on libraries that replace those of CUDA
+ * (tests/cuda/fake_*.cc). They are compiled against a few declarations of our own
+ * (tests/cuda/include), because most machines have no toolkit. A build with a toolkit compiles
+ * the backend against the toolkit's headers, so a call that they do not allow does not compile.
+ * No test checks that our declarations have the same types. */
 #ifndef KERNELS_CUDA_BACKEND_H
 #define KERNELS_CUDA_BACKEND_H
 
@@ -38,7 +45,7 @@
 
 typedef struct mf_cuda_lt mf_cuda_lt;
 
-/* Of dense gemms, FLOP a second; 0: not known. */
+/* Peak rates of dense gemms, FLOP per second; 0: not known. */
 typedef struct mf_cuda_peak {
     double f32, bf16;
 } mf_cuda_peak;
@@ -47,7 +54,7 @@ typedef struct mf_cuda {
     int index; /* number of the GPU */
     mf_cuda_peak peak;
     mf_cuda_lt *lt;
-    void *scratch; /* MF_CUDA_SCRATCH bytes, for one launch after the other */
+    void *scratch; /* MF_CUDA_SCRATCH bytes, which launches use one after the other */
     char message[512];
 } mf_cuda;
 
@@ -55,7 +62,7 @@ static inline mf_cuda *mf_cuda_of(const mf_device *d)
 {
     return d->self;
 }
-/* Returns the code of a call of CUDA; if it failed, `message` is "what: reason". */
+/* Returns the code of a call of CUDA; if the call failed, sets `message` to "what: reason". */
 int mf_cuda_judge(mf_cuda *c, cudaError_t error, const char *what);
 
 /* ---- memory.c, queue.c: the functions of mf_device_ops ---- */
@@ -69,7 +76,7 @@ int mf_cuda_read(mf_device *d, void *stream, void *to_host, const void *from, si
 int mf_cuda_copy(mf_device *d, void *stream, void *to, const void *from, size_t bytes);
 int mf_cuda_fill(mf_device *d, void *stream, void *to, int byte, size_t bytes);
 
-/* The open GPU to which a stream belongs; NULL: none. */
+/* Returns the open GPU to which a stream belongs; NULL: none. */
 mf_cuda *mf_cuda_of_stream(const void *stream);
 int mf_cuda_stream_new(mf_device *d, void **ret);
 void mf_cuda_stream_free(mf_device *d, void *stream);
@@ -102,10 +109,10 @@ double mf_cuda_peak_at(mf_device *d, bool bf16);
 /* ---- lt.c: gemms by cuBLASLt ---- */
 int mf_cuda_lt_new(mf_cuda *c, mf_cuda_lt **ret);
 void mf_cuda_lt_free(mf_cuda_lt *p);
-/* The error of the gemms that were launched since the last call, for which `message` has
- * a text. */
+/* Returns the error of the gemms that were launched since the last call; `message` has
+ * its text. */
 int mf_cuda_lt_error(mf_cuda *c);
-/* The kernel `gemm`: by cuBLASLt where that computes it, else by a kernel of our own. */
+/* The kernel `gemm`: uses cuBLASLt if it can compute g, otherwise a kernel of our own. */
 void mf_cuda_lt_gemm(const mf_kctx *x, const mf_gemm *g);
 
 #endif

@@ -1,18 +1,20 @@
-/* kernels/cuda/code.c: kernels that plugins bring as data: images are loaded as libraries of
- * CUDA, and their kernels launched in a stream like those of the backend. */
+/* kernels/cuda/code.c: kernels that plugins contain as data. Images are loaded as libraries of
+ * CUDA, and their kernels are launched in a stream like those of the backend. */
 #include "kernels/cuda/backend.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* A load that found nothing for this GPU is no fault of the image: the op runs on the host. */
+/* Judges a load. If a load finds nothing for this GPU, this is no fault of the image: the op
+ * runs on the host. */
 static int judge_load(mf_cuda *c, cudaError_t error, const char *what)
 {
     int major = 0, minor = 0;
     switch (error) {
     case cudaErrorNoKernelImageForDevice:
-    case cudaErrorInvalidDeviceFunction: /* the error of a kernel that is loaded too late */
+    case cudaErrorInvalidDeviceFunction: /* CUDA reports this error if a kernel is loaded
+                                          * too late */
     case cudaErrorUnsupportedPtxVersion:
     case cudaErrorJitCompilationDisabled:
         (void)cudaGetLastError();
@@ -42,8 +44,8 @@ int mf_cuda_code_load(mf_device *d, const void *image, void **ret)
     return rc;
 }
 
-/* Asks for attributes, too, because CUDA loads a kernel when it is first used, and may not do
- * that while launches are recorded. */
+/* Loads a kernel. It also reads the kernel's attributes, because CUDA loads a kernel at its
+ * first use, and must not load it while launches are recorded. */
 int mf_cuda_code_kernel(mf_device *d, void *code, const char *name, void **ret)
 {
     char what[200];
@@ -65,7 +67,7 @@ int mf_cuda_code_launch(mf_device *d, void *stream, void *kernel, const mf_kerne
     const dim3 block = {l->block[0], l->block[1], l->block[2]};
     void *list[] = {(void *)(uintptr_t)args};
     int rc = MF_OK;
-    /* 48 KiB need no permission, but the static memory of the kernel counts, too. */
+    /* Up to 48 KiB need no permission, but the limit includes the kernel's static memory. */
     if (l->shared_bytes > 0)
         rc = mf_cuda_judge(mf_cuda_of(d),
                            cudaFuncSetAttribute(kernel,

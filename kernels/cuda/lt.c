@@ -1,12 +1,12 @@
-/* kernels/cuda/lt.c: dense gemms by cuBLASLt, as C^T = op(B)^T op(A)^T, since it is
- * column-major; all others by the kernel of our own. The first gemm of a form (sizes, types,
- * strides, alignments) asks for an algorithm that fits a workspace of fixed size. Descriptors
- * and algorithm are kept, so that later gemms of the form have the same bits and allocate
- * nothing, which a recording needs.
+/* kernels/cuda/lt.c: dense gemms by cuBLASLt, computed as C^T = op(B)^T op(A)^T, because
+ * cuBLASLt is column-major. Our own kernel computes all other gemms. The first gemm of a form
+ * (sizes, types, strides, alignments) requests an algorithm that fits a workspace of fixed
+ * size. Descriptors and algorithm are kept. So later gemms of the form have the same bits and
+ * allocate nothing, which a recording requires.
  *
- * Rows of bf16 whose length is no multiple of 16 bytes, as of a vocabulary of 50,257, are read
- * element by element, at a fifth of the speed. So such a gemm is done in two: a large one, and
- * one of the elements that are left. */
+ * If the length of bf16 rows is no multiple of 16 bytes, as with a vocabulary of 50,257, rows
+ * are read element by element, at a fifth of the speed. Such a gemm is divided into a large
+ * gemm and a gemm of the remaining elements. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,10 +16,12 @@
 #include "kernels/cuda/launch.h"
 
 enum { WORK_BYTES = 32 << 20, SLOTS = 1024, MOST_ALIGNED = 256 };
-/* bf16 in 16 bytes, and the length from which on a second gemm costs less than it saves */
+/* number of bf16 in 16 bytes; minimum length for which a second gemm saves more than
+ * it costs */
 enum { EIGHT = 8, SPLIT_FROM = 2048 };
 
-/* All on which descriptors and algorithm depend. It has no padding, so bytes are compared. */
+/* Everything on which descriptors and algorithm depend. The struct has no padding, because its
+ * bytes are compared. */
 typedef struct form {
     int64_t m, n, k, lda, ldb, ldc, step_a, step_b, step_c, groups;
     int32_t type, type_c, trans_a, trans_b, bias, beta, align_a, align_b, align_c, reserved;
@@ -27,9 +29,11 @@ typedef struct form {
 
 typedef struct plan {
     form of;
-    bool used, own; /* own: cuBLASLt has no algorithm */
+    bool used, own; /* own: our kernel computes the form, because cuBLASLt has no algorithm
+                     * for it */
     cublasLtMatmulDesc_t desc;
-    cublasLtMatrixLayout_t x, y, c; /* first and second factor, result */
+    cublasLtMatrixLayout_t x, y, c; /* layouts of the first factor, the second factor, and
+                                     * the result */
     cublasLtMatmulAlgo_t algo;
 } plan;
 
@@ -102,7 +106,7 @@ static cudaDataType type_of(int32_t type)
     return type == MF_CAST_BF16 ? CUDA_R_16BF : CUDA_R_32F;
 }
 
-/* A matrix as cuBLASLt sees it: column-major, `ld` apart. */
+/* Describes a matrix for cuBLASLt: column-major, with columns `ld` apart. */
 static cublasStatus_t layout(cublasLtMatrixLayout_t *ret, int32_t type, int64_t rows,
                              int64_t columns, int64_t ld, int64_t groups, int64_t step)
 {
@@ -146,7 +150,7 @@ static cublasStatus_t describe(plan *l)
 static cublasStatus_t prefer(cublasLtMatmulPreference_t ret, const form *f)
 {
     const size_t bytes = WORK_BYTES;
-    /* Parts of a long sum are added in f32, in a fixed order, not in a c of bf16. */
+    /* Parts of a long sum are added in f32, in a fixed order, and not in bf16 if c is bf16. */
     const uint32_t reduction = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
     const uint32_t align[4] = {(uint32_t)f->align_b, (uint32_t)f->align_a, (uint32_t)f->align_c,
                                (uint32_t)f->align_c};
@@ -163,7 +167,7 @@ static cublasStatus_t prefer(cublasLtMatmulPreference_t ret, const form *f)
     return s;
 }
 
-/* Asks for the algorithm of a plan whose descriptors are made. */
+/* Requests the algorithm of a plan whose descriptors exist. */
 static cublasStatus_t choose(const mf_cuda_lt *p, plan *l)
 {
     cublasLtMatmulPreference_t preference;
@@ -192,7 +196,8 @@ static void forget(plan *l)
     *l = (plan){0};
 }
 
-/* The plan of a form, made now or earlier. NULL: it failed, or there are too many forms. */
+/* Returns the plan of a form, made now or earlier. NULL: making it failed, or there are too
+ * many forms. */
 static plan *plan_of(mf_cuda_lt *p, const form *f)
 {
     plan *l = slot_of(p, f);
@@ -225,7 +230,7 @@ static void multiply(mf_cuda_lt *p, const plan *l, const mf_kctx *x, const mf_ge
     p->failed = "a gemm";
 }
 
-/* A dense gemm, by a kernel of our own if cuBLASLt has none for it. */
+/* Computes a dense gemm, by a kernel of our own if cuBLASLt has no algorithm for it. */
 static void whole(mf_cuda_lt *p, const mf_kctx *x, const mf_gemm *g)
 {
     const form f = form_of(g);
@@ -236,7 +241,8 @@ static void whole(mf_cuda_lt *p, const mf_kctx *x, const mf_gemm *g)
         mf_cuda_gemm(x, g);
 }
 
-/* Elements behind the last multiple of eight of a long dimension; along: stored rows run so. */
+/* Returns the number of elements behind the last multiple of eight of a long dimension. along:
+ * stored rows run along this dimension. */
 static int64_t rest_of(bool along, int64_t length)
 {
     return along && length >= SPLIT_FROM ? length % EIGHT : 0;
@@ -248,9 +254,9 @@ static const void *at(const mf_gemm_operand *o, int64_t row, int64_t column)
     return (const char *)o->data + (size_t)(row * o->ld + column) * size;
 }
 
-/* Divides a dense g into *ret_rest and a gemm with even rows, which g becomes. False: it is
- * whole. The rest of a long sum comes first, so that only the smaller part of it is rounded
- * twice, if c is in bf16. */
+/* Divides a dense g into *ret_rest and a gemm with row lengths that are multiples of eight,
+ * which g becomes. False: g is not divided. The rest of a long sum is computed first, so that
+ * only the smaller part of the sum is rounded twice, if c is bf16. */
 static bool divide(mf_gemm *g, mf_gemm *ret_rest)
 {
     mf_gemm *r = ret_rest;

@@ -1,5 +1,6 @@
-/* kernels/cuda/memory.c: memory of the GPU, host memory that it can access, and copies. Copies
- * are queued; from host memory that CUDA did not allocate they read it before they return. */
+/* kernels/cuda/memory.c: memory of the GPU, host memory that the GPU can access, and copies.
+ * Copies are queued. If CUDA did not allocate the host memory, a copy reads it before the
+ * function returns. */
 #include <stdio.h>
 #include "kernels/cuda/backend.h"
 
@@ -10,12 +11,12 @@ int mf_cuda_alloc(mf_device *d, size_t bytes, void **ret)
     size_t free = 0, total = 0;
     if (error != cudaErrorMemoryAllocation)
         return mf_cuda_judge(c, error, "an allocation of memory");
-    /* takes the error, which is reported here and must not be reported again */
+    /* clears the error, which is reported here and must not be reported again */
     (void)cudaGetLastError();
     if (cudaMemGetInfo(&free, &total) != cudaSuccess) free = total = 0;
     snprintf(c->message, sizeof c->message,
-             "no memory for %.1f MiB: %.1f MiB of %.1f MiB are free",
-             (double)bytes / 1048576, (double)free / 1048576, (double)total / 1048576);
+             "no memory for %.1f MiB: %.1f MiB of %.1f MiB are free", (double)bytes / 1048576,
+             (double)free / 1048576, (double)total / 1048576);
     return MF_ENOMEM;
 }
 

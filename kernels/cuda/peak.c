@@ -1,17 +1,18 @@
-/* kernels/cuda/peak.c: the rate of a GPU in dense gemms, FLOP a second.
+/* kernels/cuda/peak.c: the rate of a GPU in dense gemms, FLOP per second.
  *
- * First by name, from data sheets, without sparsity: makers give rates at a clock below the
- * highest one, and GPUs of one architecture differ by a factor of two in bf16. For other names
- * the rate is multiprocessors x clock x FLOP a clock of the architecture, where that is one
- * number; else it is not known. */
+ * The rate is first searched by name in data sheets, without sparsity. Data sheets are used
+ * because manufacturers state rates at a clock below the highest clock, and because GPUs of one
+ * architecture differ by a factor of two in bf16. For other names the rate is multiprocessors x
+ * clock x FLOP per clock of the architecture, if all its models have the same number; otherwise
+ * the rate is not known. */
 #include "kernels/cuda/backend.h"
 
 #include <ctype.h>
 #include <stdbool.h>
 #include <string.h>
 
-/* The name is a sequence of whole words in the name that CUDA gives; the first that fits
- * counts. TFLOP/s. */
+/* The name is a sequence of whole words in the name that CUDA returns; the first entry that
+ * matches counts. Rates are in TFLOP/s. */
 static const struct sheet {
     const char *name;
     double f32, bf16;
@@ -27,7 +28,7 @@ static const struct sheet {
     {"RTX A6000", 38.7, 154.8},
 };
 
-/* FLOP a clock of one multiprocessor; bf16 0: models of this architecture differ. */
+/* FLOP per clock of one multiprocessor; bf16 0: models of this architecture differ. */
 static const struct rate {
     int capability;
     double f32, bf16;
@@ -36,8 +37,8 @@ static const struct rate {
     {90, 256, 4096}, {100, 256, 8192}, {120, 256, 0},
 };
 
-/* Whether a GPU of this name is the model: "RTX A1000" is no A100, and GPUs of laptops have
- * the names of faster ones. */
+/* Whether a GPU of this name is the model. "RTX A1000" is no A100, and laptop GPUs have the
+ * names of faster GPUs. */
 static bool is(const char *name, const char *model)
 {
     const size_t n = strlen(model);

@@ -1,5 +1,5 @@
 /* kernels/cuda/queue.c: streams, events and waiting. Kernels return no error, so each wait
- * first asks for the errors of the launches before it. */
+ * first reads the errors of earlier launches. */
 #include "kernels/cuda/backend.h"
 
 #include <pthread.h>
@@ -25,7 +25,8 @@ mf_cuda *mf_cuda_of_stream(const void *stream)
     return found;
 }
 
-/* Replaces the first entry for stream `from` (NULL: a free one). False: there is none. */
+/* Replaces the first entry for stream `from` (NULL: a free entry). False: there is no
+ * such entry. */
 static bool enter(const void *from, const void *stream, mf_cuda *owner)
 {
     int i = 0;
@@ -67,7 +68,7 @@ void mf_cuda_stream_free(mf_device *d, void *stream)
     (void)mf_cuda_judge(mf_cuda_of(d), cudaStreamDestroy(stream), "the end of a stream");
 }
 
-/* Errors of launches: those that CUDA has kept, and those of cuBLASLt. */
+/* Returns the errors of launches: those that CUDA has kept, and those of cuBLASLt. */
 static int launches(mf_cuda *c)
 {
     const int rc = mf_cuda_judge(c, cudaGetLastError(), "the launch of a kernel");
@@ -142,8 +143,8 @@ int mf_cuda_record_end(mf_device *d, void *stream, void **ret)
     cudaGraph_t graph = NULL;
     cudaGraphExec_t exec;
     int rc = launches(c);
-    /* The recording is ended even if a launch failed; then `message` stays that of the launch,
-     * and what the end says of it is dropped, so that no later call reports it. */
+    /* The recording is ended even if a launch failed. In this case `message` keeps the text of
+     * the launch, and the error of the end is cleared, so that no later call reports it. */
     const cudaError_t ended = cudaStreamEndCapture(stream, &graph);
     if (rc == MF_OK)
         rc = mf_cuda_judge(c, ended, "the end of a recording");

@@ -1,5 +1,5 @@
 /* attention.c: scaled dot-product attention, one query or one key at a time. Scores are
- * recomputed wherever they are needed, so no matrix of them is stored. */
+ * recomputed wherever they are needed, so no matrix of scores is stored. */
 #include <math.h>
 
 #include "kernels/ref/ref.h"
@@ -19,7 +19,7 @@ static bool sees(const mf_attention_args *p, int64_t b, int64_t t, int64_t s)
            (p->mask == NULL || p->mask[b * p->s + s] != 0);
 }
 
-/* Element i of a matrix of the arguments: f32, or bf16 with p->bf16. */
+/* Returns element i of a matrix of the arguments, which is f32, or bf16 with p->bf16. */
 static double element(const mf_attention_args *p, const float *from, int64_t i)
 {
     return (double)ref_load(p->bf16 ? MF_CAST_BF16 : MF_CAST_F32, from, i);
@@ -29,7 +29,7 @@ static void put(const mf_attention_args *p, float *to, int64_t i, double value)
     ref_store(p->bf16 ? MF_CAST_BF16 : MF_CAST_F32, to, i, (float)value);
 }
 
-/* Dot of a head's elements of a from i on and those of b from j on. */
+/* Returns the dot product of a head's elements of a from i on and of b from j on. */
 static double dot(const mf_attention_args *p, const float *a, int64_t i, const float *b,
                   int64_t j)
 {
@@ -39,7 +39,8 @@ static double dot(const mf_attention_args *p, const float *a, int64_t i, const f
     return sum;
 }
 
-/* Where query, key or value number i begins, for query head h in sequence b. */
+/* Returns the position at which query number i begins, for query head h in sequence b. The next
+ * function does so for keys and values. */
 static int64_t q_at(const mf_attention_args *p, int64_t b, int64_t h, int64_t i)
 {
     return (b * p->t + i) * p->ldq + h * p->head_dim;
@@ -100,7 +101,7 @@ static double weight_of(const mf_attention_args *p, int64_t b, int64_t h, int64_
 {
     const int64_t dy = y_at(p, b, h, t);
     const double above = score(p, b, h, t, s) - p->lse[(b * p->t + t) * p->heads + h];
-    double w = exp(above > 1 ? 0 : above); /* see kernel.h */
+    double w = exp(above > 1 ? 0 : above); /* kernels.def describes this limit */
     *dscore = w * (dot(p, p->dy, dy, p->v, v_at(p, b, h, s)) - dot(p, p->dy, dy, p->y, dy) +
                    (p->dlse != NULL ? (double)p->dlse[(b * p->t + t) * p->heads + h] : 0));
     return w;

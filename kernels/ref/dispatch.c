@@ -1,5 +1,5 @@
 /* dispatch.c: capacity, reassignment, assignments grouped by expert, and the gradient of
- * combining them, in the order of kernels.def, by simple search. */
+ * combining them. All use simple searches in the order of kernels.def. */
 #include <math.h>
 #include <string.h>
 
@@ -11,8 +11,8 @@ void mf_ref_capacity_of(const mf_kctx *x, const mf_capacity_of_args *a)
     (void)x;
     for (int64_t t = 0; t < a->tokens; t++)
         real += !a->mask || a->mask[t] != 0;
-    /* The factor is the f32 next to a decimal number. The small term keeps a quotient that is a
-     * whole number in decimals from being rounded down. */
+    /* The factor is the f32 nearest to a decimal number. If the quotient is a whole number in
+     * decimals, the small term prevents that it is rounded down. */
     double most = (double)a->factor[0] * real * (double)a->k / (double)a->experts;
     most = floor(most * (1 + 0x1p-23));
     for (int64_t e = 0; e < a->experts; e++)
@@ -42,7 +42,7 @@ void mf_ref_capacity(const mf_kctx *x, const mf_capacity_args *a)
     }
 }
 
-/* The assignment over capacity that comes after `last` (-1: the first) in the order of
+/* Returns the assignment over capacity that comes after `last` (-1: the first) in the order of
  * reassignment; -1 if there is none. */
 static int32_t next_row(int64_t rows, const int32_t *chosen, const int32_t *admitted,
                         const float *importance, int32_t last)
@@ -99,7 +99,7 @@ void mf_ref_reassign(const mf_kctx *x, const mf_reassign_args *a)
     a->moved[0] = (float)count;
 }
 
-/* This insertion sort keeps the order of the assignments of one token. */
+/* Sorts by insertion, which keeps the order of the assignments of one token. */
 static void sort_by_token(int64_t n, const int32_t *token, int32_t *list)
 {
     for (int64_t i = 1; i < n; i++) {

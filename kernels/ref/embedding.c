@@ -11,8 +11,8 @@ void mf_ref_embedding(const mf_kctx *x, const mf_embedding_args *a)
         memcpy(a->y + i * a->n, a->table + a->ids[i] * a->n, (size_t)a->n * sizeof(float));
 }
 
-/* work has a list of positions for each id: head[v] is the first i with ids[i] = v, next[i] is
- * the one after i, and -1 ends the list. */
+/* work contains a list of positions for each id: head[v] is the first i with ids[i] = v,
+ * next[i] is the position after i, and -1 ends the list. */
 void mf_ref_embedding_grad(const mf_kctx *x, const mf_embedding_grad_args *a)
 {
     if (mf_kctx_failed(x)) return;

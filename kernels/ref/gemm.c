@@ -1,7 +1,7 @@
-/* gemm.c: any gemm that mf_gemm describes: for each element of c one sum in double, in the
- * order of the inner index, rounded once. Operands are copied to doubles in blocks, because
- * finding an element (type, transposition, selected row) takes longer than multiplying it, and
- * checks by differences spend most of their time here. */
+/* gemm.c: any gemm that mf_gemm describes. Each element of c is one sum in double, in the order
+ * of the inner index, rounded once. Operands are copied to doubles in blocks. This saves time,
+ * because finding an element (type, transposition, selected row) takes longer than multiplying
+ * it, and checks by differences spend most of their time here. */
 #include "kernels/ref/ref.h"
 
 /* Rows and columns of the block of c whose sums are computed together, and the inner indices
@@ -46,7 +46,7 @@ static void *step(mf_cast_type type, const void *from, int64_t elements)
     return (char *)(uintptr_t)from + elements * mf_cast_size((int)type);
 }
 
-/* Block [rows, cols] of op(o), which begins at (row, col). */
+/* Returns block [rows, cols] of op(o), which begins at (row, col). */
 static block block_of(const mf_gemm *g, const mf_gemm_operand *o, int64_t row, int64_t rows,
                       int64_t col, int64_t cols)
 {
@@ -55,14 +55,15 @@ static block block_of(const mf_gemm *g, const mf_gemm_operand *o, int64_t row, i
                     : (block){o, bf16, row, rows, col, cols};
 }
 
-/* Adds to sum what inner indices q .. q + inner - 1 contribute. */
+/* Adds to sum the terms of inner indices q .. q + inner - 1. */
 static void add_inner(const mf_gemm *g, const part *p, int64_t i, int64_t rows, int64_t j,
                       int64_t cols, int64_t q, int64_t inner, double sum[ROWS][COLS])
 {
     double a[ROWS][INNER], b[INNER][COLS];
     const block from_a = block_of(g, &p->a, i, rows, q, inner),
                 from_b = block_of(g, &p->b, q, inner, j, cols);
-    if (cols < COLS) memset(b, 0, sizeof b); /* sums that are not used are sums of zeros */
+    /* sums of columns that do not exist are then sums of zeros */
+    if (cols < COLS) memset(b, 0, sizeof b);
     copy(&from_a, a[0], p->a.trans ? 1 : INNER, p->a.trans ? INNER : 1);
     copy(&from_b, b[0], p->b.trans ? 1 : COLS, p->b.trans ? COLS : 1);
     for (int64_t r = 0; r < rows; r++) {

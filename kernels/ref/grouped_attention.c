@@ -1,8 +1,8 @@
-/* grouped_attention.c: attention of assignments over the keys of their expert: one call of
- * plain attention for each block of assignments with the same keys. */
+/* grouped_attention.c: attention of assignments over the keys of their expert. Each block of
+ * assignments with the same keys is one call of plain attention. */
 #include "kernels/ref/ref.h"
 
-/* Whether tokens satisfy mf_grouped_attention_args; records the first that does not. */
+/* Whether tokens satisfy mf_grouped_attention_args; records the first token that does not. */
 static bool in_order(const mf_kctx *x, const mf_grouped_attention_args *p)
 {
     for (int64_t e = 0; e < p->experts && !p->own; e++)
@@ -21,8 +21,8 @@ static bool in_order(const mf_kctx *x, const mf_grouped_attention_args *p)
     return true;
 }
 
-/* Plain attention for the assignments from .. to - 1 of expert e in sequence b; with `own` the
- * sequence consists of all of the expert's assignments. */
+/* Returns the arguments of plain attention for the assignments from .. to - 1 of expert e in
+ * sequence b; with `own` the sequence consists of all of the expert's assignments. */
 static mf_attention_args block_of(const mf_grouped_attention_args *p, int64_t e, int64_t b,
                                   int64_t from, int64_t to, int32_t *reach)
 {

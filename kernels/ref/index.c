@@ -1,4 +1,4 @@
-/* index.c: checks indices, and moves rows and elements by index. An index below 0 stands for no
+/* index.c: checks indices, and moves rows and elements by index. An index below 0 means no
  * element. After a check has recorded an index out of range, kernels that use indices
  * do nothing. */
 #include <math.h>

@@ -1,5 +1,5 @@
 /* linear_cross_entropy.c: head and loss, one row of logits at a time, in double. Logits are
- * recomputed wherever they are needed, so none are stored. */
+ * recomputed wherever they are needed, so no logits are stored. */
 #include <math.h>
 
 #include "kernels/ref/ref.h"
@@ -9,7 +9,7 @@ static double weight(const mf_linear_cross_entropy_args *p, int64_t i)
     return p->weight != NULL ? p->weight[i] : 1.0;
 }
 
-/* Weight (v, j). */
+/* Returns weight (v, j). */
 static double weight_at(const mf_linear_cross_entropy_args *p, int64_t v, int64_t j)
 {
     return p->stored ? mf_ref_stored_weight(p->stored, 0, v, j)
@@ -24,7 +24,7 @@ static double logit(const mf_linear_cross_entropy_args *p, int64_t i, int64_t v)
     return sum;
 }
 
-/* ln sum e^logits of row i. */
+/* Returns ln sum e^logits of row i. */
 static double log_sum_exp(const mf_linear_cross_entropy_args *p, int64_t i)
 {
     double max = logit(p, i, 0), sum = 0;

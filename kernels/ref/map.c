@@ -28,8 +28,8 @@ static double gelu_tanh_of(double x)
     return tanh(sqrt_2_pi * (x + 0.044715 * x * x * x));
 }
 
-/* x f, but 0 where x is infinite and f is 0. There f falls faster than 1 / |x|, so the limit is
- * 0, while x f would be NaN. */
+/* Returns x f, but 0 if x is infinite and f is 0. In this case f falls faster than 1 / |x|, so
+ * the limit is 0, while x f would be NaN. */
 static double times(double x, double f)
 {
     return f == 0 && isinf(x) ? 0 : x * f;

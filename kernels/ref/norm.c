@@ -1,8 +1,7 @@
 /* norm.c: norms of rows.
  *
- * Gradients of RMS and L2: y = w a f, where f is a function of a . a. With g = w dy,
- * da = f g + 2 a (g . a) df/d(a . a).
- * Each function below has the result for its f. */
+ * Gradients of RMS and L2: y = w a f, where f is a function of a . a. With g = w dy, da = f g +
+ * 2 a (g . a) df/d(a . a). Each function below has the result for its own f. */
 #include <math.h>
 
 #include "kernels/ref/ref.h"
@@ -134,7 +133,8 @@ static void l2_normalize_backward(int64_t rows, int64_t n, float eps, const floa
         double length = sqrt(mean_square(n, a) * (double)n), dot = 0;
         for (int64_t j = 0; j < n; j++)
             dot += (double)dy[j] * a[j];
-        bool longer = !(length <= eps); /* NaN stays NaN */
+        bool longer = !(length <= eps); /* a NaN is then treated like a long row, and
+                                         * stays NaN */
         for (int64_t j = 0; j < n; j++)
             da[j] = longer ? (float)((dy[j] - a[j] * dot / (length * length)) / length)
                            : dy[j] / eps;

@@ -1,6 +1,5 @@
 /* optimizer.c: kernels of the optimizers, element by element. They compute in double, except
- * for scale_inplace.
- * mf_update_resolve decides whether the step is taken, as in every set. */
+ * for scale_inplace. As in every set, mf_update_resolve decides whether the step is taken. */
 #include <math.h>
 
 #include "kernels/ref/ref.h"

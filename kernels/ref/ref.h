@@ -12,7 +12,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Element i of an array of f32 or bf16. */
+/* Returns element i of an array of f32 or bf16. */
 static inline float ref_load(int type, const void *from, int64_t i)
 {
     return type == MF_CAST_BF16 ? mf_bf16_to_f32(((const mf_bf16 *)from)[i])
@@ -26,9 +26,9 @@ static inline void ref_store(int type, void *to, int64_t i, float value)
         ((float *)to)[i] = value;
 }
 
-/* Weight (j, i) of group e (stored.c). */
+/* Returns weight (j, i) of group e (stored.c). */
 double mf_ref_stored_weight(const mf_stored *w, int64_t e, int64_t j, int64_t i);
-/* Weight (o, i) of a part of four bits (stored_packed.c). */
+/* Returns weight (o, i) of a part of four bits (stored_packed.c). */
 double mf_ref_stored_packed(const mf_stored_part *p, int64_t in, int64_t o, int64_t i);
 
 #define MF_KERNEL(fn, ...) void mf_ref_##fn(const mf_kctx *x, const mf_##fn##_args *a);

@@ -24,7 +24,8 @@ static int32_t expert_of(const int32_t *chosen, const int32_t *admitted, int64_t
     return admitted && admitted[r] >= 0 ? admitted[r] : chosen[r];
 }
 
-/* Sum of prob over the experts of a token's k assignments, of which `first` is the first. */
+/* Returns the sum of prob over the experts of a token's k assignments; `first` is the first
+ * of them. */
 static double gate_sum(const float *prob, const int32_t *chosen, const int32_t *admitted,
                        int64_t first, int64_t k)
 {

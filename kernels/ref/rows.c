@@ -4,7 +4,7 @@
 
 #include "kernels/ref/ref.h"
 
-/* Largest element of a row; NaN if the row contains one. */
+/* Returns the largest element of a row; NaN if the row contains a NaN. */
 static float largest(int64_t n, const float *row)
 {
     float m = -INFINITY;

@@ -1,6 +1,7 @@
-/* stored.c: gemms and rows of weights as stored in files, element by element: each sum is in
- * double, in the order of the inner index. A weight of a gemm is decoded once for a block of
- * rows: decoding took most of the time of the tests that compare with it. */
+/* stored.c: gemms and rows of weights in the form in which files store them, element by
+ * element. Each sum is in double, in the order of the inner index. A weight of a gemm is
+ * decoded once for a block of rows, because decoding took most of the time of the tests that
+ * compare with it. */
 #include "kernels/ref/ref.h"
 
 static double element(const mf_stored_part *p, int64_t in, int64_t o, int64_t i)
@@ -18,7 +19,8 @@ static double element(const mf_stored_part *p, int64_t in, int64_t o, int64_t i)
     }
 }
 
-/* The part of group e that has output j, and the row of this output in it. */
+/* Returns the part of group e that contains output j, and the row of this output in
+ * the part. */
 static const mf_stored_part *part_of(const mf_stored *w, int64_t e, int64_t j, int64_t *ret_row)
 {
     for (int64_t q = 0; q < w->parts; q++) {
@@ -38,7 +40,7 @@ double mf_ref_stored_weight(const mf_stored *w, int64_t e, int64_t j, int64_t i)
     return p ? element(p, w->in, row, i) : 0;
 }
 
-/* The group of row r; -1: none. */
+/* Returns the group of row r; -1: none. */
 static int64_t group_of(const mf_stored_gemm_args *g, int64_t r)
 {
     for (int64_t e = 0; g->offset && e < g->w->groups; e++)
@@ -46,16 +48,17 @@ static int64_t group_of(const mf_stored_gemm_args *g, int64_t r)
     return g->offset ? -1 : 0;
 }
 
-/* Element i of row `from` of x; a negative one is all zeros. */
+/* Returns element i of row `from` of x; a row with a negative index is all zeros. */
 static double at(const mf_stored_gemm_args *g, int64_t from, int64_t i)
 {
     if (from < 0) return 0;
     return (double)ref_load(g->bf16 ? MF_CAST_BF16 : MF_CAST_F32, g->x, from * g->ldx + i);
 }
 
-enum { ROWS = 64, INNER = 256 }; /* of a block; its weights are decoded once for its rows */
+/* size of a block; its weights are decoded once for its rows */
+enum { ROWS = 64, INNER = 256 };
 
-/* Output j of `rows` rows from row r on, all of group e. */
+/* Computes output j of `rows` rows from row r on, which all belong to group e. */
 static void output(const mf_stored_gemm_args *g, int64_t e, int64_t r, int64_t rows, int64_t j)
 {
     const mf_stored *w = g->w;

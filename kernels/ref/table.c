@@ -2,7 +2,7 @@
  * link. It runs in the calling thread. */
 #include "kernels/ref/ref.h"
 
-/* Plain loops read weights in their stored order. */
+/* The reference never packs, because its loops read weights in their stored order. */
 static bool cannot_pack(int type, int64_t n, int64_t k)
 {
     (void)type, (void)n, (void)k;

@@ -4,13 +4,13 @@
  *     [gamma - a, beta] = W c + b        W [2d,d], b [2d]
  *     y' = gamma * y + beta
  *
- * condition = input: c is the expert's input. condition = embedding: c is what enters the first
- * block at the token's position, its embedding: a condition from outside of the layer, as
- * TAGAT's shared modulator takes one (Listing 5).
+ * condition = input: c is the expert's input. condition = embedding: c is the input of the
+ * first block at the token's position, which is the token's embedding. This condition comes
+ * from outside of the layer, as in TAGAT's shared modulator (Listing 5).
  *
- * around = one: a = 1, so weights near zero change y little; around = zero: a = 0, as printed,
- * so gamma begins near 0. There is one W and b for each expert, or one for all. Parameters: (d
- * + 1) 2d each. */
+ * around = one: a = 1, so weights near zero change y little. around = zero: a = 0, as printed
+ * in the paper, so gamma begins near 0. There is one W and b for each expert, or one for all
+ * experts. Each W and b has (d + 1) 2d parameters. */
 #include <moefw/moefw.h>
 #include <math.h>
 

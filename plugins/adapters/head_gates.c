@@ -1,14 +1,14 @@
-/* head_gates: a gate on each attention head; heads can be switched off and come back (Adaptive
+/* head_gates: a gate on each attention head. Heads can be switched off and on again (Adaptive
  * Transformer with Sentinel Gates, section 2.1; repository CambrianTech/sentinel-ai).
  *
  *     y_h' = g_h y_h     g_h the sigmoid of a trained logit, or (form = raw) a trained number
- *                        that is cut to 0 .. 1
+ *                        that is limited to 0 .. 1
  *
  * bias = yes: the bias of the attention output is divided equally among the heads and each
- * share is gated, as in the published code: b sum(g) / H. start = middle: the initial gate of a
- * head is multiplied by 1 - 0.1 d, d the distance from the middle head, 1 for the outermost
- * heads (gpt2_loader.py there). Controllers change the gates and which heads are active
- * (sentinel, plateau, prune, head_lr). Parameters: H. */
+ * share is multiplied by its gate, as in the published code: b sum(g) / H. start = middle: the
+ * initial gate of a head is multiplied by 1 - 0.1 d, where d is the distance from the middle
+ * head, 1 for the outermost heads (gpt2_loader.py in the repository). Controllers change the
+ * gates and which heads are active (sentinel, plateau, prune, head_lr). Parameters: H. */
 #include <moefw/moefw.h>
 #include <math.h>
 #include <string.h>
@@ -66,7 +66,8 @@ static double number_of(int64_t form, double gate, double most)
     return logit < -most ? -most : logit > most ? most : logit;
 }
 
-/* Factor of a head's initial gate: 1 in the middle, 0.9 at both ends; a single head has 1. */
+/* Returns the factor on a head's initial gate: 1 in the middle, 0.9 at both ends; 1 for a
+ * single head. */
 static double share_of(int64_t head, int64_t heads)
 {
     const double middle = (double)(heads - 1) / 2;
@@ -87,8 +88,8 @@ static int start(void *self, mf_ctx *ctx)
     return MF_OK;
 }
 
-/* Converts gates of a run with another form to this form; logits are clamped to -10 .. 10.
- * Blocks without gates in that run keep their initial values. */
+/* Converts gates of a run with the other form to this form; logits are limited to -10 .. 10.
+ * Blocks whose gates are not in that run keep their initial values. */
 static int adopt(void *self, mf_ctx *ctx,
                  const char *(*option)(const void *arg, const char *key), const void *arg,
                  int32_t layers)
@@ -104,7 +105,7 @@ static int adopt(void *self, mf_ctx *ctx,
     return MF_OK;
 }
 
-/* The gates as factors [active,1]. */
+/* Returns the gates as factors [active,1]. */
 static mf_tensor *gates(state *s, mf_ctx *ctx, mf_graph *g, const mf_adapter_in *in)
 {
     mf_tensor *number = mf_reshape(g, mf->use(ctx, g, "gate"), mf_shape2(in->heads, 1));

@@ -1,6 +1,7 @@
-/* head_mean: divides the output of attention, with its bias, by the number of heads, inactive
- * heads included, so that it is the mean of the heads' outputs and not their sum (Adaptive
- * Transformer with Sentinel Gates, section 5.3, "Attention Head Normalization").
+/* head_mean: divides the output of attention, including its bias, by the number of heads.
+ * Inactive heads are counted, too. The result is the mean of the heads' outputs instead of
+ * their sum (Adaptive Transformer with Sentinel Gates, section 5.3, "Attention
+ * Head Normalization").
  *
  *      a' = a / H
  *

@@ -4,9 +4,9 @@
  *     per = token:  y_th / |y_th|
  *     per = batch:  y_th / mean over real tokens of |y_h|
  *
- * Lengths, and their mean, count as at least 1e-5. The mean is a constant for the gradient, as
- * in the published code. It includes later tokens, so decoding cannot use a cache. The plugin
- * has no parameters. */
+ * Norms, and their mean, are at least 1e-5. The mean is a constant for the gradient, as in the
+ * published code. It includes later tokens, so decoding cannot use a cache. The plugin has
+ * no parameters. */
 #include <moefw/moefw.h>
 
 enum { TOKEN, BATCH };

@@ -3,11 +3,11 @@
  *
  *     y' = y + s B A dropout(x)     A [r,in], B [out,r]; s = alpha / r, rslora: alpha / sqrt(r)
  *
- * A begins U(-1, 1) / sqrt(in), B at 0, so that a new adapter changes nothing. Weights of
- * experts get A and B for each expert. Heads that are switched off are not computed: only the
- * rows of B (for q, k and v) or the columns of A (for o) that belong to active heads are used.
- * The layer's own weights learn, too, unless they are frozen. Parameters: r (in + out) for each
- * layer, or for each expert of a layer of experts. */
+ * A begins as U(-1, 1) / sqrt(in), B begins at 0, so a new adapter changes nothing. Weights of
+ * experts have one A and B for each expert. Heads that are switched off are not computed: only
+ * the rows of B (for q, k and v) or the columns of A (for o) that belong to active heads are
+ * used. The layer's own weights are also trained, unless they are frozen. Parameters: r (in +
+ * out) for each layer, or for each expert of a layer of experts. */
 #include <moefw/moefw.h>
 #include <math.h>
 #include <stdio.h>
@@ -26,7 +26,7 @@ typedef struct {
     char text[64];
 } name;
 
-/* The name of a site's parameter: "attention.q.a". */
+/* Returns the name of a site's parameter, for example "attention.q.a". */
 static name name_of(const mf_linear_site *site, const char *part)
 {
     name n;
@@ -88,7 +88,8 @@ static int apply(void *self, mf_ctx *ctx, mf_graph *g, const mf_adapter_in *in,
     mf_tensor *a = mf->use(ctx, g, name_of(site, "a").text),
               *b = mf->use(ctx, g, name_of(site, "b").text), *x = in->x, *y;
     if (site->heads > 0 && in->n_active < in->heads) {
-        const bool out = strcmp(site->name, "attention.o") == 0; /* heads are its inputs */
+        /* For attention.o the heads are inputs of the layer. */
+        const bool out = strcmp(site->name, "attention.o") == 0;
         const int64_t width = (out ? site->inputs : site->outputs) / site->heads;
         if (out)
             a = mf_reshape(g, active_part(ctx, g, a, r, width, in),

@@ -1,11 +1,11 @@
-/* unet_skip: block i of N, in the first half, feeds block N - 1 - i, in the second half (U-Net:
- * Ronneberger et al. 2015; in transformers: Adaptive Transformer with Sentinel Gates, section
- * 2.2, and repository CambrianTech/sentinel-ai).
+/* unet_skip: connects block i of N, in the first half, to block N - 1 - i, in the second half
+ * (U-Net: Ronneberger et al. 2015; in transformers: Adaptive Transformer with Sentinel Gates,
+ * section 2.2, and repository CambrianTech/sentinel-ai).
  *
  *     form = linear:   h' = W [h_enc; h] + b, at first h' = h; h_enc: output of block i
  *     form = residual: h' = h + s (W [h; h_enc] + b); h_enc: the value after its attention
  *
- * s = scale times a share that follows from the progress p through the second half: 1 - p / 2
+ * s is scale times a factor that depends on the progress p through the second half: 1 - p / 2
  * (deeper_less), 1 + p (deeper_more) or 1. scale = 0 switches skips of both forms off.
  * Parameters: (2 d + 1) d per block of the second half. */
 #include <moefw/moefw.h>

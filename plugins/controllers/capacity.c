@@ -6,12 +6,12 @@
  *                     and Adithya, section 3.2), which moe.adaptive_capacity computes for each
  *                     expert and batch
  *     rule = target   phi is multiplied by 1 + rate while more than `target` of the assignments
- *                     are dropped, and divided by it while less than half of `target` are,
- *                     within lo .. hi
+ *                     are dropped, and divided by 1 + rate while less than half of `target` are
+ *                     dropped; it stays within lo .. hi
  *
- * d and the drop rate are those of the worst layer, averaged over about `window` calls. phi0 is
- * the factor at the first call. A change smaller than `least` (relative) is not made. The model
- * must have a capacity: moe.capacity_factor above 0. */
+ * d and the drop rate are the values of the worst layer, averaged over about `window` calls.
+ * phi0 is the factor at the first call. A change smaller than `least` (relative) is not made.
+ * The model must have a capacity: moe.capacity_factor above 0. */
 #include <moefw/moefw.h>
 #include <math.h>
 #include <stdio.h>
@@ -30,7 +30,7 @@ typedef struct {
     int32_t experts;
 } controller;
 
-enum { MEAN, CALLS, BASE, KEPT }; /* elements of the buffer "state"; KEPT: their number */
+enum { MEAN, CALLS, BASE, KEPT }; /* elements of the buffer "state"; KEPT is their number */
 
 static int init(void *self_, mf_ctx *ctx, const void *conf_, const mf_dims *dims)
 {
@@ -43,7 +43,7 @@ static int init(void *self_, mf_ctx *ctx, const void *conf_, const mf_dims *dims
     return rc == MF_OK ? mf->buffer(ctx, "state", mf_shape1(KEPT), MF_ZEROS) : rc;
 }
 
-/* The measurement that the rule uses, in the worst layer. */
+/* Returns the measurement that the rule uses, in the worst layer. */
 static double look(const controller *self, const mf_step *step)
 {
     double worst = 0;

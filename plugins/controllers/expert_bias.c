@@ -5,8 +5,8 @@
  *     b_i += rate * (mean(load) - load_i)          (form = proportional)
  *
  * b is added to the score for selection only: gates and gradients do not use it. load is the
- * share of chosen assignments before capacity. There is one bias per expert and layer, saved
- * with the model. */
+ * share of chosen assignments before capacity. There is one bias per expert and layer; it is
+ * saved with the model. */
 #include <moefw/moefw.h>
 #include <stdio.h>
 

@@ -1,15 +1,16 @@
 /* expert_budget: a selection bias that keeps the mean number of feed-forward experts of a token
- * at a budget, where other experts cost nothing (LongCat-Flash 2025).
+ * at a budget, if other experts cost nothing (LongCat-Flash 2025).
  *
  *     b_e += rate (budget / (k N) - n_e / (k T))     for the first N experts
  *
- * n_e of the T tokens chose expert e, k is the mean number of experts of a token, N =
- * moe.experts less `free`, the number of the experts at the end that cost nothing (zeros and
- * copies of the expert plugin `mixed`). Each of the N experts is led to its share of the
- * budget, and so their sum to budget; the bias of the others stays 0, and they share what is
- * left as the router likes. The report names a PID controller, and prints this part of it. It
- * lets rate fall during training: the controller schedule does that. A loss that balances all
- * experts alike works against it. */
+ * n_e of the T tokens chose expert e, and k is the mean number of experts of a token. N =
+ * moe.experts - `free`, where `free` is the number of the experts at the end that cost nothing
+ * (zeros and copies of the expert plugin `mixed`). The bias moves each of the N experts to its
+ * share of the budget, so their sum becomes the budget. The bias of the other experts stays 0,
+ * and the router alone divides the remaining assignments among them. The report names a PID
+ * controller, and prints only this part of it. In the report rate falls during training; the
+ * controller schedule can do this. A loss that balances all experts equally works against
+ * this controller. */
 #include <moefw/moefw.h>
 #include <stdio.h>
 
@@ -20,7 +21,7 @@ typedef struct {
 
 typedef struct {
     const conf *c;
-    int32_t full; /* N */
+    int32_t full; /* N, the number of feed-forward experts */
 } controller;
 
 static int init(void *self_, mf_ctx *ctx, const void *conf_, const mf_dims *dims)

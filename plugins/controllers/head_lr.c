@@ -1,13 +1,13 @@
-/* head_lr: attention heads that were reactivated learn faster for a while (repository
+/* head_lr: attention heads that were reactivated learn faster for some steps (repository
  * CambrianTech/sentinel-ai: utils/head_lr_manager.py).
  *
- * The learning rate of a head has this factor n steps after its reactivation:
+ * The learning rate of a head is multiplied by this factor n steps after its reactivation:
  *
  *     1 + (boost - 1) n / warmup                    up to n = warmup
  *     max(1, boost * decay^(n - warmup))            then, up to n = cooldown
  *
- * after = both: the remaining heads of a layer get the factor too when another head of the
- * layer is pruned. Each change sets the live option layers.N.attention.lr_scale.H. */
+ * after = both: when a head of a layer is pruned, the remaining heads of the layer get the
+ * factor, too. Each change sets the live option layers.N.attention.lr_scale.H. */
 #include <moefw/moefw.h>
 #include <math.h>
 #include <stdio.h>
@@ -32,8 +32,8 @@ static int init(void *self_, mf_ctx *ctx, const void *conf_, const mf_dims *dims
     self->c = conf_;
     self->layers = dims->n_layers;
     self->heads = dims->heads;
-    /* since: the step at which the factor began, 0 for none. was: which heads were active at
-     * the last call. seen: 0 before the first call, which fills in `was`. */
+    /* since: the step at which the factor began, 0 for none. was: whether each head was active
+     * at the last call. seen: 0 before the first call, which sets `was`. */
     int rc = mf->buffer(ctx, "since", mf_shape2(dims->n_layers, dims->heads), MF_ZEROS);
     if (rc == MF_OK)
         rc = mf->buffer(ctx, "was", mf_shape2(dims->n_layers, dims->heads), MF_ZEROS);
@@ -61,7 +61,8 @@ static void watch(const controller *s, const float *active, float *was, float *s
         if (active[h] != 0 && since[h] == 0) since[h] = step;
 }
 
-/* A model without gated heads cannot be changed, and one warning is enough. */
+/* Warns once if no head of the model has a gate, because the controller can then
+ * change nothing. */
 static void warn(controller *self, mf_ctx *ctx)
 {
     if (!self->warned)

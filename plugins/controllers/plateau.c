@@ -2,14 +2,15 @@
  * Sentinel Gates, section 4.2: "if validation loss plateaus and all heads remain highly
  * utilized, we activate preallocated inactive heads by initializing gates from zero").
  *
- * Stalled: the validation loss has not fallen by min_change for `patience` evaluations.
- * Utilized: no active head has a gate below `used`. "From zero" can be read in two ways:
- *     start = ramp: the gate rises evenly from 0.01 to `to` over ramp_steps (as the
+ * Learning stalls if the validation loss has not fallen by min_change for `patience`
+ * evaluations. Heads are highly utilized if no active head has a gate below `used`. "From zero"
+ * can be understood in two ways:
+ *     start = ramp: the gate rises linearly from 0.01 to `to` over ramp_steps (as the
  *                   published code grows heads)
  *     start = half: the logit is 0, the gate 0.5
- * A reactivated head has the weights that it had when it was pruned. For heads in reserve let
- * the controller prune deactivate heads at step 1, before they have learned anything.
- * choose = balanced takes a head of the layer with the most pruned heads, choose = first the
+ * A reactivated head has the weights that it had when it was pruned. To get heads in reserve,
+ * let the controller prune deactivate heads at step 1, before they have learned anything.
+ * choose = balanced selects a head of the layer with the most pruned heads, choose = first the
  * first pruned head of the model, choose = random any pruned head.
  *
  * Each change sets the live options layers.N.attention.{gate,active}.H. */
@@ -29,7 +30,8 @@ typedef struct {
 
 typedef struct {
     const conf *c;
-    bool warned, raw; /* raw: form = raw of adapter head_gates: stored gates are no logits */
+    bool warned, raw; /* raw: the adapter head_gates has form = raw, so stored gates are
+                       * no logits */
     int32_t layers, heads;
 } controller;
 
@@ -43,7 +45,8 @@ static int init(void *self_, mf_ctx *ctx, const void *conf_, const mf_dims *dims
     self->layers = dims->n_layers;
     self->heads = dims->heads;
     self->raw = dims->raw_gates != 0;
-    /* The step at which a head that still rises was reactivated, 0 for other heads. */
+    /* since: the step at which a head whose gate still rises was reactivated; 0 for
+     * other heads. */
     int rc = mf->buffer(ctx, "since", mf_shape2(dims->n_layers, dims->heads), MF_ZEROS);
     return rc == MF_OK ? mf->buffer(ctx, "state", mf_shape1(NUMBERS), MF_ZEROS) : rc;
 }
@@ -64,7 +67,7 @@ static int turn(const controller *s, mf_ctx *ctx, int32_t i, const char *what, d
     return mf->set_live(ctx, name, value, why);
 }
 
-/* The stored value of a gate: the gate itself, or its logit. */
+/* Returns the stored value of a gate: the gate itself, or its logit. */
 static double kept(const controller *s, double gate)
 {
     return s->raw ? gate : log(gate / (1 - gate));
@@ -116,7 +119,7 @@ static uint64_t mixed(uint64_t x)
     return x ^ x >> 31;
 }
 
-/* Chooses a pruned head; -1: there is none. */
+/* Chooses a pruned head; -1: no head is pruned. */
 static int32_t pick(const controller *s, mf_ctx *ctx, int64_t step)
 {
     int32_t best = -1, most = 0, found = 0;
@@ -159,7 +162,8 @@ static int grow(const controller *s, mf_ctx *ctx, float *since, const mf_step *s
     return rc;
 }
 
-/* A model without gated heads cannot be changed, and one warning is enough. */
+/* Warns once if no head of the model has a gate, because the controller can then
+ * change nothing. */
 static void warn(controller *self, mf_ctx *ctx)
 {
     if (!self->warned)

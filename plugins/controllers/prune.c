@@ -1,11 +1,13 @@
-/* prune: deactivates a share of all attention heads at one step, the lowest scores first.
+/* prune: deactivates a share of all attention heads at one step, the heads with the lowest
+ * scores first.
  *
- * Its runs give curves of quality and speed against the share of pruned heads. The score:
+ * Runs with different shares produce curves of quality and speed against the share of pruned
+ * heads. Scores:
  *     by = gate, gradient, importance   lowest first (importance: see moefw-plugin(7))
  *     by = entropy                      highest first (the heads that attend to everything)
  *     by = magnitude                    norm of the head's rows of W_q and columns of W_o,
  *                                       lowest first
- *     by = random                       by seed
+ *     by = random                       a random order, from the seed
  *     by = spread                       evenly over the layers, last heads first: for timings
  *
  * Each change sets the live option layers.N.attention.active.H. */
@@ -57,7 +59,8 @@ static double magnitude(const controller *s, mf_ctx *ctx, int32_t layer, int32_t
     return sqrt(sum);
 }
 
-/* The mixing function of SplitMix (Steele, Lea, Flood 2014), scaled to [0,1). */
+/* Returns a number of the mixing function of SplitMix (Steele, Lea, Flood 2014), scaled
+ * to [0,1). */
 static double drawn(uint64_t x)
 {
     x += 0x9e3779b97f4a7c15u;
@@ -102,7 +105,8 @@ static int take(const controller *s, mf_ctx *ctx, int32_t i, double value)
     return mf->set_live(ctx, name, 0, why);
 }
 
-/* A model without gated heads cannot be changed, and one warning is enough. */
+/* Warns once if no head of the model has a gate, because the controller can then
+ * change nothing. */
 static void warn(controller *self, mf_ctx *ctx)
 {
     if (!self->warned)

@@ -1,11 +1,12 @@
-/* quantile_bias: quantile balancing, as in torchtitan's QuantileBalancer (2026), of any router
+/* quantile_bias: quantile balancing, as in torchtitan's QuantileBalancer (2026), for any router
  * whose scores for selection are within 0 .. 1.
  *
- * Let s be a token's scores, b the layer's selection bias and a the (k+1)-th largest s + b:
- * with a bias of more than a - s_e the token would have taken expert e. After a step b_e is
- * the k/E quantile of a - s_e over all tokens of the step, less the mean of all b. It is taken
- * from a histogram of `bins` bins between min b - 1 and max b + 1. A layer whose router chooses
- * by itself, and one in which all experts are chosen, keeps its bias. */
+ * Let s be a token's scores, b the layer's selection bias and a the (k+1)-th largest s + b.
+ * With a bias of more than a - s_e the token would have chosen expert e. After a step b_e
+ * becomes the k/E quantile of a - s_e over all tokens of the step, minus the mean of all b. The
+ * quantile is computed from a histogram of `bins` bins between min b - 1 and max b + 1. The
+ * bias does not change in a layer whose router chooses experts itself, and in a layer in which
+ * all experts are chosen. */
 #include <moefw/moefw.h>
 #include <stdio.h>
 #include <string.h>
@@ -27,7 +28,8 @@ static int init(void *self, mf_ctx *ctx, const void *conf_, const mf_dims *dims)
     return rc == MF_OK ? mf->count_scores(ctx, "required", &what) : rc;
 }
 
-/* Whether the tokens were counted: the router may choose by itself. */
+/* Whether the tokens were counted. They are not counted if the router chooses
+ * experts itself. */
 static bool counted(const double *count, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)

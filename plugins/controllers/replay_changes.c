@@ -1,9 +1,10 @@
-/* replay_changes: repeats the changes of live options of another run at the same steps; it
- * reads them from its metrics.jsonl. With the same configuration otherwise, and without the
- * controllers that made the changes, the new run has the same bits.
+/* replay_changes: repeats the changes of live options of another run at the same steps. It
+ * reads the changes from that run's metrics.jsonl. If the configuration is otherwise the same,
+ * without the controllers that made the changes, the new run has the same bits.
  *
- * It repeats only changes of options whose names begin with `only` (empty: all) and of the
- * section `by` (empty: any). Call it after every step (`every = 1`, the default). */
+ * It repeats only changes of options whose names begin with `only` (empty: all) and changes
+ * that were made by the section `by` (empty: any). Call it after every step (`every = 1`,
+ * the default). */
 #include <moefw/moefw.h>
 #include <errno.h>
 #include <stdio.h>
@@ -30,7 +31,8 @@ typedef struct {
 
 /* ---- reading lines in the form that moefw writes, and in no other ---- */
 
-/* The text after `"key":` before the object ends, NULL if there is none. */
+/* Returns the text after `"key":` before the object ends; NULL if the object has no
+ * such key. */
 static const char *value_of(const char *object, const char *end, const char *key)
 {
     char quoted[32];
@@ -50,7 +52,8 @@ static bool read_text(const char *from, char out[NAME])
     return true;
 }
 
-/* End of the object that begins here: its '}' outside of texts. NULL: the object has no end. */
+/* Returns the end of the object that begins here: its '}' outside of texts. NULL: the object
+ * has no end. */
 static const char *object_end(const char *p)
 {
     bool text = false;

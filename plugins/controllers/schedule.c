@@ -1,4 +1,4 @@
-/* schedule: moves one live option along a curve over the steps of the run.
+/* schedule: changes one live option along a curve over the steps of the run.
  *
  *     u = (step - start) / (end - start), clamped to [0,1]
  *     linear       from + (to - from) u
@@ -6,9 +6,9 @@
  *     exponential  from (to / from)^u          (from and to of the same sign, not 0)
  *     step         from before end, to at end
  *
- * whole = yes rounds the value to the nearest whole number, as moe.top_k needs it: from = 8, to
- * = 2 makes dense routing sparse while the run goes on (Nie et al. 2021, EvoMoE); graphs are
- * built again at each change.
+ * whole = yes rounds the value to the nearest whole number, which moe.top_k requires. For
+ * example, from = 8 and to = 2 make dense routing sparse during the run (Nie et al. 2021,
+ * EvoMoE); graphs are rebuilt at each change.
  *
  * target is the option's INI name: "router.temperature", "regularizer.balance.weight",
  * "train.lr". end = 0 means the planned last step. The value is a function of the step alone,

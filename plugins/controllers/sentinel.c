@@ -8,21 +8,23 @@
  *     rate = max(rate_min, rate * rate_decay^floor(step / rate_steps))
  *     pruned: gate < prune_below, up to max_pruned of all heads
  *
- * The paper says "consistently" high or low, the code looks at one step. Here a measurement is
- * averaged with `memory` and must hold for `window` calls; with memory = 0 and window = 1 one
- * step decides, as in the code. The defaults of thresholds, steps and rates are the code's,
- * which calls it every 100 steps (`every = 100`). At the first rate a high entropy lowers a
- * logit by .001 per call: even without decay of the rate it would take 520,000 steps from 3.0
- * to -2.2 (a gate of .1), so choose `rate` accordingly.
+ * The paper requires "consistently" high or low values; the published code uses a single step.
+ * Here a measurement is averaged with the factor `memory` and must hold for `window` calls.
+ * With memory = 0 and window = 1 a single step decides, as in the published code. The defaults
+ * of thresholds, steps and rates come from that code, which calls the controller every 100
+ * steps (`every = 100`). At the first rate a high entropy lowers a logit by .001 per call. Even
+ * without decay of the rate it would take 520,000 steps from 3.0 to -2.2 (a gate of .1), so
+ * choose `rate` accordingly.
  *
- * All heads past a threshold are lowered by the same amount, so with select = all they reach
- * the limit together. select = worst lowers only as many as may still be pruned: the least
- * important ones, or, if no importance was measured, those with the highest entropy. No head is
- * lowered further once max_pruned is reached. A reactivated head is neither lowered nor pruned
- * for `grace` steps.
+ * The gates of all heads past a threshold are lowered by the same amount, so with select = all
+ * they reach the limit together. select = worst lowers only as many gates as heads may still be
+ * pruned: those of the least important heads, or, if no importance was measured, of the heads
+ * with the highest entropy. No gate is lowered further once max_pruned is reached. The gate of
+ * a reactivated head is not lowered, and the head is not pruned, for `grace` steps.
  *
- * If several query heads share a head of keys and values (model.kv_heads), that head is pruned
- * with the last of them, and the gradient norm of a query head includes its share of that head.
+ * If several query heads share a head of keys and values (model.kv_heads), the shared head is
+ * pruned with the last of these query heads. The gradient norm of a query head includes its
+ * share of the shared head.
  *
  * With form = raw of the adapter head_gates the gates themselves are stored. The steps still
  * change their logits, which stay within -clamp .. clamp: a gate of 1 has the logit clamp.
@@ -49,7 +51,7 @@ typedef struct {
     int32_t layers, heads;
 } controller;
 
-/* Buffers of [layers, heads]; a further buffer holds the numbers of the next enum. */
+/* Buffers of [layers, heads]. A further buffer holds the numbers that the next enum names. */
 enum { ENTROPY, GRADIENT, IMPORTANCE, HIGH, LOW, SINCE, WAS, LISTS };
 static const char *const lists[LISTS] = {"entropy", "gradient", "importance", "high",
                                          "low",     "since",    "was"};
@@ -62,7 +64,8 @@ typedef struct {
     const mf_step *step;
     float *list[LISTS], *number;
     double rate;
-    int32_t n, pruned, room; /* number of heads; pruned heads; heads that may still be pruned */
+    int32_t n, pruned, room; /* number of heads, of pruned heads, and of heads that may still
+                              * be pruned */
 } call;
 
 static int init(void *self_, mf_ctx *ctx, const void *conf_, const mf_dims *dims)
@@ -105,7 +108,7 @@ static void name_of(const call *x, int32_t i, const char *what, char out[64])
 
 static void mix(const call *x, float *list, int32_t i, double value)
 {
-    /* the first measurement counts fully */
+    /* the first measurement has the full weight */
     const double m = x->number[CALLS] > 0 ? x->c->memory : 0;
     list[i] = (float)(m * (double)list[i] + (1 - m) * value);
 }
@@ -156,7 +159,7 @@ static bool redundant(const call *x, int32_t i)
            (x->list[HIGH][i] >= window || x->list[LOW][i] >= window);
 }
 
-/* Number of other active heads of the layer that are not pruned before head i. */
+/* Returns the number of other active heads of the layer that are not pruned before head i. */
 static int32_t left_behind(const call *x, int32_t i)
 {
     int32_t n = 0;
@@ -167,7 +170,7 @@ static int32_t left_behind(const call *x, int32_t i)
 }
 
 /* Whether head i is among the first `room` redundant heads in the order of goes_before. Heads
- * without which their layer would have fewer than `keep` heads do not count. */
+ * that their layer needs to keep `keep` heads do not count. */
 static bool among_worst(const call *x, int32_t i)
 {
     int32_t before = 0;
@@ -186,7 +189,8 @@ static double clamped(double x, double most)
     return x > most ? most : x < -most ? -most : x;
 }
 
-/* The logit of a stored gate; for raw gates clamped to the range that logits may have. */
+/* Returns the logit of a stored gate; for raw gates it is limited to the range that logits
+ * may have. */
 static double logit_of(const call *x, double value)
 {
     if (!x->s->raw) return value;
@@ -248,8 +252,8 @@ static int32_t active_in_layer(const call *x, int32_t layer, const float *active
     return n;
 }
 
-/* Prunes heads below the threshold, in the order of goes_before. From here on WAS holds which
- * heads are active. */
+/* Prunes heads below the threshold, in the order of goes_before. From this call on WAS holds
+ * which heads are active. */
 static int prune(call *x)
 {
     for (; x->room > 0; x->room--) {
@@ -288,8 +292,8 @@ static void watch(call *x)
     }
 }
 
-/* No further change is made once the mean gate (pruned heads count 0) has moved by less than
- * min_change in `patience` calls in a row. */
+/* Detects stillness: no further change is made once the mean gate (pruned heads count 0) has
+ * moved by less than min_change in `patience` calls in a row. */
 static void judge_stillness(call *x)
 {
     double mean = 0;
@@ -322,7 +326,8 @@ static int begin(call *x, void *self, mf_ctx *ctx, const mf_step *step)
     return MF_OK;
 }
 
-/* A model without gated heads cannot be changed, and one warning is enough. */
+/* Warns once if no head of the model has a gate, because the controller can then
+ * change nothing. */
 static void warn(controller *self, mf_ctx *ctx)
 {
     if (!self->warned)

@@ -1,12 +1,12 @@
-/* smebu: balance by a selection bias whose steps are bounded and carried on (Soft-clamped
- * Momentum Expert Bias Updates; Arcee Trinity 2026, as two readers of the report give it).
+/* smebu: balance by a selection bias whose steps are bounded and have momentum (Soft-clamped
+ * Momentum Expert Bias Updates; Arcee Trinity 2026, as two readers of the report describe it).
  *
  *     d_e = rate tanh(kappa (mean n - n_e) / mean n),   d -= mean of d over experts
  *     v = momentum v + (1 - momentum) d,   b += v
  *
  * n_e is the number of assignments that chose expert e, before capacity. b is added to the
- * score for selection only, as with expert_bias. v is saved with the model. A layer that had no
- * assignment in a step keeps b and v as they are. */
+ * score for selection only, as with expert_bias. v is saved with the model. If a layer had no
+ * assignment in a step, its b and v do not change. */
 #include <moefw/moefw.h>
 #include <math.h>
 #include <stdio.h>

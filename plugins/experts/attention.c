@@ -1,15 +1,16 @@
-/* attention: each expert is a block of self-attention (Golwala 2025, TAGAT, sections 4.3 and
- * 5.3).
+/* attention: each expert is a block of self-attention (Golwala 2025, TAGAT, sections 4.3
+ * and 5.3).
  *
- * For a token t that was sent to expert i, with keys and values of all tokens j of its
- * sequence:
+ * For a token t that was sent to expert i, with keys and values of all tokens j of
+ * its sequence:
  *
  *     a_tj = softmax_j(Q_t . K_j / sqrt(d_h)),  O_t = sum_j a_tj V_j, head by head
  *     residual: u = LN(h_t + W_O O_t),  M_i(h_t) = LN(u + W_2 relu(W_1 u))        (listing 3)
  *
- * Only the tokens that were sent to an expert have queries there and pass its output and
- * feed-forward layers. residual, out_proj and ffn = no give the heads alone (section 4.3).
- * Which tokens a query attends to can be read in three ways:
+ * Only the tokens that were sent to an expert have queries there and pass through its output
+ * and feed-forward layers. With residual, out_proj and ffn = no the expert consists of the
+ * heads alone (section 4.3). The tokens to which a query attends can be understood in
+ * three ways:
  *     sequence  all tokens of the sequence (equation)
  *     zeroed    the same, with zero vectors for tokens that were not sent to the expert: their
  *               keys and values are the biases (released code)
@@ -44,7 +45,8 @@ typedef struct {
     int rc;
 } declarer;
 
-/* Declares a weight that begins as U(-bound, bound), as in PyTorch, or as N(0, init_std). */
+/* Declares a weight with initial values from U(-bound, bound), as in PyTorch, or from
+ * N(0, init_std). */
 static void weight(declarer *d, const char *name, mf_shape shape, double bound)
 {
     if (d->rc != MF_OK) return;
@@ -88,8 +90,8 @@ static int init(void *self_, mf_ctx *ctx, const void *conf_, const mf_dims *dims
     const int64_t E = dims->experts, d = dims->dim, h = c->hidden ? c->hidden : 4 * d;
     *self = (expert){c, c->heads ? c->heads : dims->heads, E, d, dims->causal != 0};
     declarer to = {ctx, c, judge(self, ctx)};
-    /* PyTorch's MultiheadAttention has one matrix [3d,d] with Xavier's bound; here these are
-     * two matrices. */
+    /* PyTorch's MultiheadAttention has one matrix [3d,d] with Xavier's bound. Here the same
+     * weights are two matrices. */
     const double joint = sqrt(6.0 / (double)(4 * d)), in = 1 / sqrt((double)d);
     const bool drawn = c->init == UNIFORM_XAVIER;
     weight(&to, "wq", mf_shape3(E, d, d), joint);
@@ -117,9 +119,9 @@ static mf_tensor *use_if(bool wanted, mf_ctx *ctx, mf_graph *g, const char *name
     return wanted ? mf->use(ctx, g, name) : NULL;
 }
 
-/* The row of the keys and values for each assignment: token t of expert e has row t E + e. [R]
- * i32, negative past the last assignment. A gemm with the experts' numbers as weights gives the
- * expert of each assignment. */
+/* Returns the row of the keys and values for each assignment: token t of expert e has row t E +
+ * e. The result is [R] i32, negative past the last assignment. A gemm whose weights are the
+ * experts' numbers computes the expert of each assignment. */
 static mf_tensor *places(const expert *self, mf_graph *g, const mf_expert_in *in, int64_t rows)
 {
     float number[4096];
@@ -133,7 +135,7 @@ static mf_tensor *places(const expert *self, mf_graph *g, const mf_expert_in *in
     return mf_cast(g, mf_reshape(g, at, mf_shape1(rows)), MF_I32);
 }
 
-/* Keys and values in the layout of mf_grouped_attention. */
+/* Returns keys and values in the layout of mf_grouped_attention. */
 static mf_tensor *keys_values(const expert *self, mf_ctx *ctx, mf_graph *g,
                               const mf_expert_in *in)
 {

@@ -1,14 +1,14 @@
-/* grove: experts in groups that share a small one (Wu et al. 2025, Grove MoE;
- * inclusionAI/GroveMoE as it is in mlx-lm).
+/* grove: experts in groups; the experts of a group share a small expert (Wu et al. 2025, Grove
+ * MoE; inclusionAI/GroveMoE as implemented in mlx-lm).
  *
  *     y = sum_e rho_e E_e(x) + scale sum_g (sum of rho_e, e in group g) A_g(x)
  *     E and A: W2 (silu(W1 x) * W3 x), A of width adjugate_hidden
  *
- * rho are the router's gates; a group has `group` neighbours and one adjugate expert A. So an
- * expert gives E_e(x) + scale A_g(x), and gates that fall on one group add up. A is computed
- * for each assignment, as in the code that was read, and not once for a token and a group; the
- * result is the same. The published model chooses by sigmoid(z) and takes gates from
- * softmax(z), which have the same order.
+ * rho are the router's gates. A group has `group` neighbouring experts and one adjugate expert
+ * A. So an expert returns E_e(x) + scale A_g(x), and the gates of one group add up. A is
+ * computed for each assignment, as in the mlx-lm code, and not once for a token and a group;
+ * the result is the same. The published model chooses experts by sigmoid(z) and computes gates
+ * from softmax(z), which has the same order.
  *
  * Parameters of an expert: 3 d h + 3 d adjugate_hidden / group. */
 #include <moefw/moefw.h>
@@ -55,7 +55,8 @@ static int forward(void *self_, mf_ctx *ctx, mf_graph *g, const mf_expert_in *in
 {
     const conf *c = ((const expert *)self_)->c;
     const int64_t n = c->group, G = in->experts / n;
-    /* The rows of a group's experts follow one another: every n-th offset is the group's. */
+    /* The rows of a group's experts follow one another, so every n-th offset is the start of
+     * a group. */
     mf_tensor *both[2] = {
         mf_reshape(
             g,

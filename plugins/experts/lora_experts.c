@@ -1,5 +1,6 @@
-/* lora_experts: all experts share one feed-forward layer; each adds low-rank changes of its own
- * (Zadouri et al. 2023, MoLORA, eq. 3; Li et al. 2024, MixLoRA; TUDB-Labs/MixLoRA, model.py).
+/* lora_experts: all experts share one feed-forward layer; each expert adds its own low-rank
+ * changes (Zadouri et al. 2023, MoLORA, eq. 3; Li et al. 2024, MixLoRA;
+ * TUDB-Labs/MixLoRA, model.py).
  *
  *     L_e(W, x) = W x + (alpha / rank) B_e A_e x          A [rank, in], B [out, rank]
  *     form = swiglu         y = L_e(W2, silu(L_e(W1, x)) * L_e(W3, x))
@@ -7,11 +8,11 @@
  *     form = linear         y = L_e(W, x),  W [d,d]
  *
  * B begins at 0, so all experts begin as the layer that they share. `moefw import FOLDER
- * --upcycle experts=8,top_k=2,expert.plugin=lora_experts` takes that layer from a dense model
- * and freezes all that the model has, so that only the changes and the router are trained; a
- * mixture of LoRA over a frozen model. In training with dropout > 0 elements of what A gets are
- * dropped. The shared layer is computed for each assignment. Weights W1 and W3 are one after
- * the other in "w13" [2h,d], their A in "lora.w13.a".
+ * --upcycle experts=8,top_k=2,expert.plugin=lora_experts` copies that layer from a dense model
+ * and freezes everything in the model. So only the changes and the router are trained: a
+ * mixture of LoRA over a frozen model. In training with dropout > 0, elements of the input of A
+ * are dropped. The shared layer is computed for each assignment. Weights W1 and W3 are one
+ * after the other in "w13" [2h,d], and their A is "lora.w13.a".
  *
  * Parameters: 3 d h shared (2 d h + h + d, d d), and rank (4 d + 2 h, rank (2 d + 2 h), 2 rank
  * d) of each expert. */
@@ -31,7 +32,7 @@ typedef struct {
     const conf *c;
 } expert;
 
-/* Declares an A [E,rank,in], and a B [E,out,rank]. */
+/* Declares one A [E,rank,in] and one B [E,out,rank]. */
 static int lora_in(mf_ctx *ctx, const mf_dims *dims, const char *name, int64_t in, int64_t rank)
 {
     return mf->param(ctx, name, mf_shape3(dims->experts, rank, in),
@@ -73,7 +74,7 @@ static int init(void *self_, mf_ctx *ctx, const void *conf_, const mf_dims *dims
     return rc == MF_OK ? lora_out(ctx, dims, "lora.w2.b", d, r) : rc;
 }
 
-/* (alpha / rank) B low, low = A x [R,rank] */
+/* Returns (alpha / rank) B low, where low = A x [R,rank]. */
 static mf_tensor *change(const conf *c, mf_ctx *ctx, mf_graph *g, const mf_expert_in *in,
                          mf_tensor *low, const char *b)
 {
@@ -81,7 +82,7 @@ static mf_tensor *change(const conf *c, mf_ctx *ctx, mf_graph *g, const mf_exper
     return mf_scale(g, y, c->alpha / (double)c->rank);
 }
 
-/* A x, with dropout on x */
+/* Returns A x, with dropout on x. */
 static mf_tensor *lowered(const conf *c, mf_ctx *ctx, mf_graph *g, const mf_expert_in *in,
                           mf_tensor *x, const char *a)
 {

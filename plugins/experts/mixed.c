@@ -1,18 +1,18 @@
 /* mixed: feed-forward experts, and experts that cost nearly nothing (Jin et al. 2024, MoE++,
  * eq. 3-5; AdaMoE, Zeng et al. 2024; LongCat-Flash 2025).
  *
- *     the first experts    y = W2 (silu(W1 x) * W3 x), or y = W2 act(W1 x)       as `form` says
+ *     the first experts    y = W2 (silu(W1 x) * W3 x), or y = W2 act(W1 x), set by `form`
  *     then `constants`     y = c1 x + c2 v,  c = softmax(V x);  v [d], V [2,d] of each
  *     then `copies`        y = x
  *     the last `zeros`     y = 0
  *
  * The order is that of the released MoE++ code, whose layers have 2 constants, a copy and a
  * zero. AdaMoE's null experts are zeros, LongCat-Flash's zero-computation experts are copies.
- * plain_constants = yes: y = v. Experts are counted in moe.experts, all kinds together, and a
- * token's top_k may fall on any of them: the router `residual` knows zeros and the balance of
- * MoE++, the controller `expert_budget` that of LongCat-Flash.
+ * plain_constants = yes: y = v. moe.experts is the number of experts of all kinds together, and
+ * a token's top_k may contain any of them. The router `residual` implements the zeros and the
+ * balance of MoE++, the controller `expert_budget` implements the balance of LongCat-Flash.
  *
- * Parameters: of a feed-forward expert 3 d h, or 2 d h; of a constant 3 d. */
+ * Parameters: 3 d h, or 2 d h, of a feed-forward expert; 3 d of a constant. */
 #include <moefw/moefw.h>
 #include <math.h>
 
@@ -57,14 +57,14 @@ static int init(void *self_, mf_ctx *ctx, const void *conf_, const mf_dims *dims
     return rc;
 }
 
-/* The offsets of the n experts from `first` on. A grouped op that gets them gives 0 for the
- * rows of all others. */
+/* Returns the offsets of the n experts from `first` on. A grouped op with these offsets returns
+ * 0 for the rows of all other experts. */
 static mf_tensor *part(mf_graph *g, const mf_expert_in *in, int64_t first, int64_t n)
 {
     return mf_slice(g, in->offset, 0, first, n + 1);
 }
 
-/* [R,1]: 1 in the rows of these experts, else 0. */
+/* Returns [R,1]: 1 in the rows of these experts, else 0. */
 static mf_tensor *rows_of(mf_graph *g, const mf_expert_in *in, int64_t first, int64_t n,
                           int64_t R)
 {

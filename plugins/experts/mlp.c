@@ -2,7 +2,7 @@
  *
  *     y = W2 act(W1 x + b1) + b2      per expert; W1 [h,d], W2 [d,h]
  *
- * relu2 is max(0, x)^2 (So et al. 2021, Primer).
+ * The activation relu2 is max(0, x)^2 (So et al. 2021, Primer).
  *
  * Parameters per expert: 2 d h (+ h + d with bias). */
 #include <moefw/moefw.h>

@@ -2,14 +2,14 @@
  *
  *     y = W2 (silu(W1 x) * W3 x)      per expert; W1, W3 [h,d], W2 [d,h], no biases
  *
- * With biases, a limit L, alpha and shift, as gpt-oss has them (OpenAI 2025):
+ * gpt-oss (OpenAI 2025) adds biases, a limit L, alpha and shift:
  *
  *     u = min(W1 x + b1, L),  v = min(max(W3 x + b3, -L), L)
  *     y = W2 (u sigmoid(alpha u) * (v + shift)) + b2
  *
  * In the first form without biases the router's gates g are applied to the hidden values: W2 (g
  * h) = g (W2 h). W1 and W3 are one after the other in "w13" [E,2h,d], so that one gemm computes
- * both, and b1 and b3 in "b13". An expert has 3 d h (+ 2 h + d) parameters in all. */
+ * both, and b1 and b3 are in "b13". An expert has 3 d h (+ 2 h + d) parameters. */
 #include <moefw/moefw.h>
 #include <math.h>
 #include <stdbool.h>
@@ -77,7 +77,7 @@ static int forward(void *self_, mf_ctx *ctx, mf_graph *g, const mf_expert_in *in
     const bool plain = c->limit == 0 && c->alpha == 1 && c->shift == 0;
     mf_tensor *h = mf_grouped_linear(g, in->x, mf->use(ctx, g, "w13"), in->offset, b13);
     if (!plain) h = limited(c, g, h);
-    /* g b2 is not b2, so with biases the gates come last. */
+    /* W2 (g h) + b2 is not g (W2 h + b2), so with biases the gates are applied last. */
     if (plain) h = mf_swiglu_gated(g, h, NULL, b2 ? NULL : gate);
     mf_tensor *y = mf_grouped_linear(g, h, mf->use(ctx, g, "w2"), in->offset, b2);
     *ret_y = gate && (b2 || !plain) ? mf_mul(g, y, gate) : y;

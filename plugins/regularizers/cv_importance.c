@@ -2,11 +2,11 @@
  *
  *     importance_e = sum over tokens of the gate of e;   loss = Var(importance) / mean^2
  *
- * With of = gate the sums are those of the renormalised gates of the k most probable experts;
- * with of = prob, those of all probabilities. scope = sequence sums within each sequence and
- * takes the variance over all these sums (LaMoE's code); scope = batch sums over the whole
- * batch (LaMoE's text). variance = sample divides by n - 1, population by n. Sequences that are
- * all padding, as in last batches, do not count. The loss is averaged over layers. */
+ * of = gate sums the renormalised gates of the k most probable experts; of = prob sums all
+ * probabilities. scope = sequence sums within each sequence and computes the variance over all
+ * these sums (LaMoE's code); scope = batch sums over the whole batch (LaMoE's text). variance =
+ * sample divides by n - 1, population by n. Sequences that consist of padding, which occur in
+ * last batches, do not count. The loss is averaged over layers. */
 #include <moefw/moefw.h>
 
 enum { GATE, PROB };
@@ -50,7 +50,7 @@ static mf_tensor *gates(mf_graph *g, const mf_routing *r)
 }
 
 /* Var(v) / mean(v)^2 of v [B,E]. real [B,1] is 1 for the sequences that count and 0 for the
- * others, where v must be 0; NULL: all count. */
+ * others, where v must be 0; NULL: all sequences count. */
 static mf_tensor *cv_squared(mf_graph *g, mf_tensor *v, mf_tensor *real, bool sample)
 {
     const mf_shape s = mf->shape(v);

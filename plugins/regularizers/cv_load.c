@@ -3,12 +3,11 @@
  *
  *     load_e = sum over tokens of sigmoid((l_e - b_e) / width);   loss = Var(load) / mean^2
  *
- * Var divides by the number of experts.
- *
- * l: the router's logits; b_e: the k-th largest logit of the token among the other experts, so
- * that l_e > b_e exactly when e is chosen. The original smooths by the router's own noise and
- * is part of the plugin noisy_topk (load_weight); this one works with any router that has
- * logits, and smooths by a logistic step of that width. The loss is averaged over layers. */
+ * Var divides by the number of experts. l is the router's logits, and b_e is the k-th largest
+ * logit of the token among the other experts, so l_e > b_e exactly when e is chosen. The
+ * original smooths by the router's own noise; it is part of the plugin noisy_topk
+ * (load_weight). This plugin works with any router that has logits, and smooths by a logistic
+ * function of the given width. The loss is averaged over layers. */
 #include <moefw/moefw.h>
 
 typedef struct {

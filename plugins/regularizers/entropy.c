@@ -1,12 +1,12 @@
-/* entropy: how undecided the router is about a token.
+/* entropy: measures how undecided the router is about a token.
  *
  *     H_t = -sum p ln p,   loss = mean over real tokens of H_t
  *
- * A positive weight makes the probabilities of a token concentrated, a negative one makes them
- * even. over = chosen uses the k largest probabilities, renormalised (TAGAT; at most ln k);
- * over = all uses all probabilities (at most ln E). layers = sum adds the layers up, as TAGAT
- * does; mean averages them. pad = count includes padding; detach = yes keeps the value and
- * removes the gradient. */
+ * A positive weight concentrates the probabilities of a token, a negative weight makes them
+ * equal. over = chosen uses the k largest probabilities, renormalised (TAGAT; at most ln k);
+ * over = all uses all probabilities (at most ln E). layers = sum adds the losses of layers, as
+ * in TAGAT; layers = mean averages them. pad = count includes padding. detach = yes keeps the
+ * value and removes the gradient. */
 #include <moefw/moefw.h>
 
 enum { CHOSEN, ALL };

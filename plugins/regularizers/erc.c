@@ -6,14 +6,16 @@
  *     M_ij = |W_j R~_i|        W_j: the first matrix of expert j, of "w13" its gate half
  *     loss = 1 / E^2 sum over i != j of max(0, M_ij - alpha M_ii) + max(0, M_ij - alpha M_jj)
  *
- * Row i stands for the tokens that the router gives to expert i: their expert shall answer
- * stronger than others, and stronger than it answers rows of others. No token is read, so the
- * cost is E^2 rows. eps has no gradient; with detach = yes the rows have none either, and only
- * experts learn. With noise = no, and in evaluation, u = 0. Scaling W down lowers the loss and
- * says nothing. The losses of layers are added; layers without such parameters do not count.
+ * Row i represents the tokens that the router sends to expert i. Expert i should respond to row
+ * i more strongly than the other experts do, and more strongly than it responds to other rows.
+ * No token is read, so the cost is E^2 rows. eps has no gradient; with detach = yes the rows
+ * have none either, and only experts learn. With noise = no, and in evaluation, u = 0. Scaling
+ * W down lowers the loss without improving the routing. The losses of layers are added; layers
+ * without such parameters do not count.
  *
- * param names the router's matrix, expert the experts' (swiglu: w13, mlp: w1). Ranks that share
- * the experts (parallel.expert) hold only parts of W, and refuse this. */
+ * param names the router's matrix, expert the matrix of the experts (swiglu: w13, mlp: w1). If
+ * ranks share the experts (parallel.expert), each rank holds only a part of W, and this
+ * regularizer is refused. */
 #include <moefw/moefw.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,7 +38,7 @@ static int init(void *self, mf_ctx *ctx, const void *conf_, const mf_dims *dims)
     return MF_OK;
 }
 
-/* A parameter layers.N.PART.NAME; NULL without a failure: there is none. */
+/* Returns the parameter layers.N.PART.NAME; NULL without a failure: it does not exist. */
 static mf_tensor *found(mf_ctx *ctx, mf_graph *g, int32_t layer, const char *part,
                         const char *name)
 {
@@ -45,7 +47,7 @@ static mf_tensor *found(mf_ctx *ctx, mf_graph *g, int32_t layer, const char *par
     return mf->find(ctx, full + 1, 0) ? mf->use(ctx, g, full) : NULL;
 }
 
-/* [E,E]: `off` off the diagonal, `on` on it */
+/* [E,E] matrix with `on` on the diagonal and `off` elsewhere */
 static mf_tensor *diagonal(mf_ctx *ctx, mf_graph *g, int64_t E, float on, float off)
 {
     float *v = malloc((size_t)(E * E) * sizeof *v);

@@ -3,9 +3,9 @@
  *
  *     loss = sum over layers l and active heads h of sigmoid(logit_lh)
  *
- * With form = raw of the adapter head_gates the sum is that of the gates themselves, clamped to
- * 0 .. 1. The published code uses the weight 1e-4; pruned heads do not count. If the heads of
- * the model have no gates, the penalty is 0. */
+ * With form = raw of the adapter head_gates the gates themselves are added, limited to 0 .. 1.
+ * The published code uses the weight 1e-4. Pruned heads do not count. If the heads of the model
+ * have no gates, the penalty is 0. */
 #include <moefw/moefw.h>
 #include <stdio.h>
 

@@ -1,13 +1,13 @@
-/* importance2_load: the auxiliary loss that DBGW's reported values come from (arXiv 2506.16419,
- * eq. 16 and 18).
+/* importance2_load: the auxiliary loss that produces the values reported for DBGW (arXiv
+ * 2506.16419, eq. 16 and 18).
  *
  *     loss = E sum_e g_e^2 l_e
  *
- * g_e: mean probability of expert e over real tokens; l_e: its share of the chosen assignments
- * (the l sum to 1; no gradient). If both are even, the loss is 1 / E: 0.00125 for E = 8 and
- * weight 0.01, the value in the paper's table. The paper calls this Switch's loss; Switch's is
- * E sum f P, the plugin load_balance. With load = tokens the l sum to k, as in eq. 15. The loss
- * is averaged over layers. */
+ * g_e is the mean probability of expert e over real tokens; l_e is its share of the chosen
+ * assignments (the l sum to 1; no gradient). If both are equal for all experts, the loss is 1 /
+ * E: 0.00125 for E = 8 and weight 0.01, the value in the paper's table. The paper calls this
+ * Switch's loss; Switch's loss is E sum f P, the plugin load_balance. With load = tokens the l
+ * sum to k, as in eq. 15. The loss is averaged over layers. */
 #include <moefw/moefw.h>
 
 enum { ROWS, TOKENS };
@@ -57,7 +57,9 @@ static int loss(void *self, mf_ctx *ctx, mf_graph *g, const mf_routing *const *r
         const mf_routing *r = routing[i];
         if (!r->prob) continue;
         mf_tensor *l = mf_stop_gradient(g, r->demand);
-        if (c->load == ROWS) /* as shares, because assignments per token vary with the router */
+        /* Shares are used, because the number of assignments per token varies with
+         * the router. */
+        if (c->load == ROWS)
             l = mf_div(g, l, mf_clamp(g, mf_sum(g, l, MF_ALL, false), 1e-20, 1e30));
         mf_tensor *importance = mf_square(g, token_mean(g, r, r->prob));
         mf_tensor *sum = mf_sum(g, mf_mul(g, importance, l), MF_ALL, false);

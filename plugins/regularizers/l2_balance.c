@@ -3,11 +3,12 @@
  *
  *     u_e = mean over real tokens of the gate of e,   loss = sum_e (u_e - 1/E)^2
  *
- * With several layers u is averaged over them before the square (layers = joint, as printed),
- * or each layer has its own sum, averaged (layers = each). of = gate: renormalised gates of the
- * k most probable experts, 0 for the others; prob: all probabilities. detach = yes keeps the
- * value and removes the gradient: the released code computes the term from plain numbers, so it
- * has no effect on training there. pad = count includes padding, as that code does. */
+ * With several layers, layers = joint averages u over the layers before the square, as printed;
+ * layers = each computes one sum per layer and averages the sums. of = gate uses renormalised
+ * gates of the k most probable experts, 0 for the others; of = prob uses all probabilities.
+ * detach = yes keeps the value and removes the gradient: the released code computes the term
+ * from plain numbers, so it has no effect on training there. pad = count includes padding, as
+ * the released code does. */
 #include <moefw/moefw.h>
 
 enum { GATE, PROB };

@@ -3,19 +3,20 @@
  *     loss = E sum_i f_i P_i
  *
  * f_i: share of tokens that chose expert i (no gradient); P_i: mean probability of i. If both
- * are uniform, the loss is 1 (f summing to 1) or k (f summing to k). Neither counts padding.
+ * are uniform, the loss is 1 (if f sums to 1) or k (if f sums to k). Neither counts padding.
  *
- * Conventions that differ between implementations are options. `f` = rows divides by T k, so
- * that f sums to 1; `f` = tokens divides by T, so that it sums to k. T k is the number of
- * assignments, also where routers give tokens different numbers of experts. `count` = admitted
- * counts assignments after capacity, chosen before. `layers` = each gives each layer its own
- * sum, averaged; pooled first averages f and P over layers. With groups = n the experts form n
- * groups of neighbours, whose f and P are summed, as DeepSeek-V2 balances devices.
+ * Conventions that differ between implementations are options. `f` = rows divides by T k, so f
+ * sums to 1; `f` = tokens divides by T, so f sums to k. T k is the number of assignments, also
+ * if a router assigns different numbers of experts to tokens. `count` = admitted counts
+ * assignments after capacity, chosen before it. `layers` = each computes one sum per layer and
+ * averages the sums; pooled first averages f and P over layers. With groups = n the experts
+ * form n groups of neighbours, whose f and P are summed, as DeepSeek-V2 balances devices.
  *
- * `scope` says where loads are to be even. micro: in each micro-batch; the loss then depends on
- * how a step is cut. sequence: in each sequence, averaged over those with tokens (DeepSeek-V3
- * 2024, eq. 17-20). step: f is that of the whole step before, uniform at first: f <- memory f +
- * (1 - memory) f of the step. layer means micro, and global micro with layers = pooled. */
+ * `scope` is the range in which loads should be even. micro: in each micro-batch; the loss then
+ * depends on how a step is divided. sequence: in each sequence, averaged over sequences with
+ * tokens (DeepSeek-V3 2024, eq. 17-20). step: f comes from the whole previous step, and is
+ * uniform at first: f <- memory f + (1 - memory) f of the step. layer means micro, and global
+ * means micro with layers = pooled. */
 #include <moefw/moefw.h>
 
 enum { ROWS, TOKENS };
@@ -74,7 +75,7 @@ static mf_tensor *mean_prob(mf_graph *g, const mf_routing *r)
 }
 
 /* f in shares of the chosen assignments: f / k. If the router chose the assignments itself,
- * tokens may have different numbers of them, and k is the mean over the batch. */
+ * tokens may have different numbers of assignments, and k is the mean over the batch. */
 static mf_tensor *by_rows(mf_graph *g, const mf_routing *r, mf_tensor *f)
 {
     if (!r->expert) return mf_scale(g, f, 1.0 / (double)r->top_k);
@@ -119,7 +120,7 @@ static mf_tensor *of_sequences(const regularizer *self, mf_graph *g, const mf_ro
                      : mf_scale(g, sum, 1.0 / (double)B);
 }
 
-/* f [E] of layer i: that of the micro-batch, or of the step before. */
+/* Returns f [E] of layer i, either of the micro-batch or of the previous step. */
 static mf_tensor *loads(const regularizer *self, mf_ctx *ctx, mf_graph *g, const mf_routing *r,
                         int32_t i)
 {

@@ -1,12 +1,13 @@
 /* mutual_information: the negative mutual information of token and expert (Chen et al. 2023,
- * Mod-Squad, with tokens for its tasks).
+ * Mod-Squad, with tokens instead of tasks).
  *
  *     loss = mean over real tokens of H(P_t) - balance H(mean of P_t),   H(p) = -sum p ln p
  *
- * The first part makes each token's choice sharp, the second one keeps experts in use. It is at
- * least -ln E for balance = 1, and a difference of two numbers near ln E at the start, of which
- * f32 keeps few digits. The second mean is over the tokens of a micro-batch: the loss depends
- * on how a batch is cut. The losses of layers are added. */
+ * The first term makes each token's choice sharp, the second term keeps experts in use. For
+ * balance = 1 the loss is at least -ln E. At the start it is a difference of two numbers
+ * near ln E, so f32 keeps only few digits of it. The mean in the second term is over the
+ * tokens of a micro-batch, so the loss depends on how a batch is divided. The losses of
+ * layers are added. */
 #include <moefw/moefw.h>
 
 typedef struct {
@@ -30,7 +31,7 @@ static mf_tensor *entropy(mf_graph *g, mf_tensor *p)
     return mf_scale(g, mf_sum(g, mf_xlogx(g, p), 2u, true), -1);
 }
 
-/* The mean over real tokens of v [T,n] -> [n] */
+/* mean over real tokens of v [T,n] -> [n] */
 static mf_tensor *mean_of(mf_graph *g, const mf_routing *r, mf_tensor *v)
 {
     if (!r->mask) return mf_mean(g, v, 1u, false);

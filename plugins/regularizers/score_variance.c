@@ -1,11 +1,12 @@
-/* score_variance: routing decisions that differ between tokens (Guo et al. 2025, Advancing
- * Expert Specialization for Better MoE).
+/* score_variance: rewards routing decisions that differ between tokens (Guo et al. 2025,
+ * Advancing Expert Specialization for Better MoE).
  *
  *     loss = -mean over experts of the variance over real tokens of P_te
  *
- * The variance is divided by the number of tokens. The paper's other loss, orthogonality of
- * what experts put out, reads more than the routing record and is not here. The losses of
- * layers are averaged. The variance over a micro-batch depends on how a batch is cut. */
+ * The variance is divided by the number of tokens. The paper has a second loss, orthogonality
+ * of the experts' outputs. It reads more than the routing record and is not implemented here.
+ * The losses of layers are averaged. The variance is over a micro-batch, so it depends on how a
+ * batch is divided. */
 #include <moefw/moefw.h>
 
 static int init(void *self, mf_ctx *ctx, const void *conf, const mf_dims *dims)

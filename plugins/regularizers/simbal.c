@@ -1,12 +1,12 @@
-/* simbal: keeps the router's rows of different experts apart.
+/* simbal: makes the router's rows of different experts dissimilar.
  *
  *     form = offdiag    loss = sum over i != j of (W W^T)_ij^2      (Switch extension SimBal)
  *     form = identity   loss = sum over i, j of |W W^T - I|_ij       (Omi et al. 2025, SimBal)
  *     form = cosine     loss = sum over i, j of (N N^T - I)_ij^2     N: rows W_i / |W_i|
  *                       (ERNIE 4.5, Baidu 2025: orthogonal router)
  *
- * W [E,d]: the parameter named by `param` of each MoE layer's router; layers whose router has
- * no such matrix do not count. The loss is summed over layers; a router that layers share
+ * W [E,d] is the parameter named by `param` of each MoE layer's router; layers whose router has
+ * no such matrix do not count. The loss is summed over layers. A router that layers share
  * (model.share_layers) counts once. */
 #include <moefw/moefw.h>
 #include <stdio.h>

@@ -1,10 +1,11 @@
-/* attention: experts as keys, the token as query (DBGW, arXiv 2506.16419, section III-B2).
+/* attention: experts are keys, and the token is the query (DBGW, arXiv 2506.16419,
+ * section III-B2).
  *
  *     q = Wq x,   logit_e = q . k_e / (sqrt(dk) temperature),   P = softmax(logits)
  *
  * Wq [dk,d], keys k [E,dk]; with bias q = Wq x + b. With l2_normalize q and the keys have L2
  * norm 1 and the logit is cos(q, k_e) / temperature. Parameters: d dk + E dk (+ dk with bias);
- * d 768, 8 experts, dk 64: 49,664. */
+ * for example 49,664 for d 768, 8 experts, dk 64. */
 #include <moefw/moefw.h>
 #include <math.h>
 
@@ -24,8 +25,8 @@ static int init(void *self_, mf_ctx *ctx, const void *conf_, const mf_dims *dims
 {
     router *self = self_;
     const conf *c = self->c = conf_;
-    /* Both kinds have the same spread: numbers drawn from [-a,a) have a standard deviation
-     * of a / sqrt(3). */
+    /* Both kinds have the same standard deviation: numbers drawn from [-a,a) have a standard
+     * deviation of a / sqrt(3). */
     const mf_init keys = c->key_init == UNIFORM
                              ? mf_init_of(MF_INIT_UNIFORM, c->init_std * sqrt(3.0), 0)
                              : MF_NORMAL(c->init_std);

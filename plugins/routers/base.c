@@ -5,14 +5,14 @@
  *                       evaluation: e(t) = argmax_e s[t,e], which depends on token t only
  *     gate = sigmoid(s[t,e(t)])
  *
- * One expert a token, whatever top_k says. The released code (fairseq, base_layer.py) mixes an
- * expert that has a residual branch of its own with its input, a (x + f(x)) + (1 - a) x, which
- * is x + a f(x): what a gate in a block with a residual branch gives. It shuffles tokens over
- * devices and lets each device assign its own; here the tokens of a micro-batch are assigned
- * together. Their number need not be a multiple of E. The sum of the scores is below the
- * largest one by at most a thousandth of their range for each token. Ties and the order of bids
- * depend on indices only; scores that are not finite count as the lowest. P of the record is
- * softmax(s). Parameters: E d. */
+ * Each token has one expert, regardless of top_k. In the released code (fairseq, base_layer.py)
+ * an expert has its own residual branch, and its output is mixed with its input: a (x + f(x)) +
+ * (1 - a) x. This equals x + a f(x), the result of a gate in a block with a residual branch.
+ * The released code distributes tokens randomly over devices, and each device assigns its own
+ * tokens; here the tokens of a micro-batch are assigned together. Their number need not be a
+ * multiple of E. The sum of the scores is smaller than the maximum by at most a thousandth of
+ * the scores' range for each token. Ties and the order of bids depend on indices only; scores
+ * that are not finite count as the lowest. P of the record is softmax(s). Parameters: E d. */
 #include <moefw/moefw.h>
 #include <math.h>
 
@@ -20,7 +20,7 @@ enum { SCORES, MASK };
 
 /* ---- the op: s [T,E], mask [T] or none -> e [T] i32, -1 for padding ---- */
 
-/* Scratch memory of the auction. An expert has `room` places of owner and bid. */
+/* Scratch memory of the auction. An expert has `room` entries of owner and bid. */
 typedef struct {
     float *price, *bid; /* [E], [E room] */
     int32_t *n, *owner; /* [E], [E room] */
@@ -40,13 +40,14 @@ static int infer_assign(mf_infer *in)
     return MF_OK;
 }
 
-/* The score of an expert less its price; a score that is not a number is the lowest. */
+/* Returns the score of an expert minus its price; a score that is not a number counts as
+ * the lowest. */
 static float value(const auction *a, const float *s, int64_t e)
 {
     return (s[e] > -1e30f ? s[e] < 1e30f ? s[e] : 1e30f : -1e30f) - a->price[e];
 }
 
-/* The place of the lowest bid for an expert. */
+/* Returns the index of the lowest bid for an expert. */
 static int64_t lowest(const auction *a, int64_t e)
 {
     int64_t at = e * a->room;
@@ -55,8 +56,8 @@ static int64_t lowest(const auction *a, int64_t e)
     return at;
 }
 
-/* Token t bids for its best expert, by as much as that is better than the second one. Returns
- * the token that loses its place, or -1. */
+/* Token t bids for its best expert. The bid is increased by the difference to the second best
+ * expert. Returns the token that loses its expert, or -1. */
 static int32_t bid(auction *a, const float *s, int32_t t, float step)
 {
     int64_t best = 0;
@@ -99,8 +100,8 @@ static auction start(const mf_call *call, int64_t T, int64_t E, int64_t n)
     return a;
 }
 
-/* A thousandth of the range of finite scores: how much the sum may be below the largest one,
- * for each token. */
+/* Returns a thousandth of the range of finite scores. The sum may be smaller than the maximum
+ * by this number for each token. */
 static float step_of(const float *s, int64_t n)
 {
     float lo = INFINITY, hi = -INFINITY;
@@ -112,7 +113,7 @@ static float step_of(const float *s, int64_t n)
     return hi > lo && hi - lo < 1e6f ? 1e-3f * (hi - lo) : 1;
 }
 
-/* Gives the tokens that still wait any free place. */
+/* Assigns the tokens that are still waiting to any free entries. */
 static void place_rest(auction *a, int64_t left)
 {
     for (int64_t e = 0; e < a->experts && left > 0; e++)
@@ -174,7 +175,7 @@ static int route(void *self, mf_ctx *ctx, mf_graph *g, const mf_router_in *in, m
     const int64_t T = (int64_t)in->batch * in->seq;
     (void)self;
     out->logits = mf_linear(g, in->x, mf->use(ctx, g, "weight"), NULL);
-    out->prob = mf_softmax(g, out->logits); /* for losses and statistics */
+    out->prob = mf_softmax(g, out->logits); /* P is used by losses and statistics */
     mf_tensor *args[2] = {mf_stop_gradient(g, out->logits), in->mask}, *e;
     if (mf->training(g))
         e = mf->custom(g, &op_assign, in->mask ? 2 : 1, args, NULL, 1, NULL);
@@ -196,7 +197,8 @@ static const mf_option options[] = {
 static const mf_router vtable = {
     sizeof(mf_router), MF_ROUTER_TRAIN_BATCH, init, NULL, route, NULL};
 
-/* For `plugin check`: with padding and without, tokens that E does not divide. */
+/* Examples for `plugin check`: with and without padding, and with a number of tokens that is no
+ * multiple of E. */
 static const mf_op_example examples[] = {
     {.size = sizeof(mf_op_example), .n_in = 1, .op = &op_assign, .shape = {{2, 0, {37, 5}}}},
     {.size = sizeof(mf_op_example),

@@ -1,10 +1,10 @@
-/* cosine: compares directions only (Chi et al. 2022, X-MoE, eq. 5; Tutel's cosine_top).
+/* cosine: compares only directions (Chi et al. 2022, X-MoE, eq. 5; Tutel's cosine_top).
  *
  *     logit_e = cos(W x, k_e) / temperature,   P = softmax(logits)
  *
  * W [p,d] projects to a low dimension p, where tokens and the experts' keys k [E,p] are
- * compared by angle, so no expert can win by the norm of its key. learned_temperature makes the
- * temperature a parameter that starts at the option's value and is clamped to 0.01 .. 1000.
+ * compared by angle. So no expert can win by the norm of its key. learned_temperature makes the
+ * temperature a parameter that starts at the option's value and is limited to 0.01 .. 1000.
  * Parameters: d p + E p (+ 1). */
 #include <moefw/moefw.h>
 

@@ -1,14 +1,15 @@
-/* densemix: DenseMixer (Yao et al. 2025): the gradient of experts that are not chosen.
+/* densemix: DenseMixer (Yao et al. 2025): the router also gets the gradient of experts that are
+ * not chosen.
  *
  *     p = softmax(W x), choose the k largest; n is the sum of their p
  *     gate = p / n of chosen experts,  0 of others, with the gradient of p / stop(n)
  *
- * With renormalize = no, and with auto if k = 1, n is 1. In training the experts that are not
- * chosen are computed, too, so that the router learns from their outputs; they count nowhere
- * and learn nothing from it. `others` limits them to the most probable ones: a straight-through
- * gradient of the choice. In evaluation it is the router `linear`. moe.renormalize has no
- * effect. In training a layer costs E / k times as much in the forward pass, with others = n
- * (k + n) / k times. Parameters: E d. */
+ * n is 1 with renormalize = no, and with renormalize = auto if k = 1. In training the experts
+ * that are not chosen are computed, too, so that the router learns from their outputs. These
+ * experts count nowhere and do not learn from this computation. `others` limits them to the
+ * most probable ones. The result is a straight-through gradient of the choice. In evaluation it
+ * is the router `linear`. moe.renormalize has no effect. In training a layer costs E / k times
+ * as much in the forward pass, or (k + n) / k times with others = n. Parameters: E d. */
 #include <moefw/moefw.h>
 #include <stdio.h>
 
@@ -33,8 +34,8 @@ static int init(void *self_, mf_ctx *ctx, const void *conf_, const mf_dims *dims
                      MF_NORMAL(c->init_std));
 }
 
-/* The experts of each token by falling probability, [T,K]. The selection bias that a controller
- * may have requested counts as it does where core chooses. */
+/* Returns the experts of each token by falling probability, [T,K]. A selection bias that a
+ * controller requested is used in the same way as when core chooses. */
 static mf_tensor *ordered(const router *self, mf_ctx *ctx, mf_graph *g, mf_tensor *p, int64_t K)
 {
     char bias[64];
@@ -52,7 +53,7 @@ static int route(void *self_, mf_ctx *ctx, mf_graph *g, const mf_router_in *in, 
     const int64_t n = c->others == 0 || c->others > E - k ? E - k : c->others, R = T * (k + n);
     out->logits = mf_linear(g, in->x, mf->use(ctx, g, "weight"), NULL);
     out->renormalize = c->renormalize == AUTO ? k > 1 : c->renormalize == YES;
-    if (!mf->training(g) || n == 0) return mf->status(g); /* core chooses */
+    if (!mf->training(g) || n == 0) return mf->status(g); /* in this case core chooses */
     mf_tensor *p = out->prob = mf_softmax(g, out->logits);
     mf_tensor *expert = ordered(self, ctx, g, p, k + n), *taken = mf_take(g, p, expert);
     mf_tensor *chosen = mf_slice(g, taken, 1, 0, k), *rest = mf_slice(g, taken, 1, k, n);

@@ -6,15 +6,16 @@
  *     r_ie = S(t_ij) of all bits j that are 1 in e, times 1 - S(t_ij) of the others
  *     gate_e = sum over selectors i of u_i r_ie      (the first bit is the highest)
  *
- * Where all S are 0 or 1, a token has at most k experts. Before that it has more, up to all:
- * rows = all computes every expert with a gate above 0, as published; rows = top_k only the k
- * with the largest gates, which stay as they are. Z and z begin within gamma / 100 of 0, so r
- * begins even.
+ * When all S are 0 or 1, a token has at most k experts. Before that it has more, up to all
+ * experts. rows = all computes every expert with a gate above 0, as published; rows = top_k
+ * computes only the k experts with the largest gates, and does not change these gates. Z and z
+ * begin within gamma / 100 of 0, so r begins even.
  *
- * If E is no power of 2, selectors may choose numbers without an expert: reach_weight times the
- * mean over tokens of sum_i 1 / (sum_e r_ie) drives them back. entropy_weight times the mean
- * over tokens of the entropies of r_i drives them to a choice; the released code sums over the
- * batch instead. Parameters: k (m + 1) (d + 1), or m (d + 1) if k is 1. */
+ * If E is no power of 2, selectors may choose numbers without an expert. reach_weight times the
+ * mean over tokens of sum_i 1 / (sum_e r_ie) is a loss against such numbers. entropy_weight
+ * times the mean over tokens of the entropies of r_i is a loss that leads to a decision; the
+ * released code sums over the batch instead. Parameters: k (m + 1) (d + 1), or m (d + 1) if k
+ * is 1. */
 #include <moefw/moefw.h>
 #include <stdlib.h>
 
@@ -51,7 +52,8 @@ static int init(void *self_, mf_ctx *ctx, const void *conf_, const mf_dims *dims
 static mf_tensor *smooth_step(mf_graph *g, mf_tensor *t, double gamma)
 {
     mf_tensor *v =
-        mf_clamp(g, mf_scale(g, t, 2 / gamma), -1, 1); /* exactly 0 and 1 at its ends */
+        /* The function is exactly 0 and 1 at its ends. */
+        mf_clamp(g, mf_scale(g, t, 2 / gamma), -1, 1);
     return mf_affine(g, mf_mul(g, v, mf_affine(g, mf_square(g, v), -0.25, 0.75)), 1, 0.5);
 }
 
@@ -68,7 +70,8 @@ static mf_tensor *selected(const router *self, mf_ctx *ctx, mf_graph *g, mf_tens
         return NULL;
     }
     mf_tensor *r = NULL;
-    for (int64_t j = 0; j < m; j++) { /* S or 1 - S, as the bit of each expert says */
+    /* Multiplies S or 1 - S, depending on the bit of each expert. */
+    for (int64_t j = 0; j < m; j++) {
         for (int64_t e = 0; e < E; e++) {
             const bool set = (e >> (m - 1 - j)) & 1;
             slope[e] = set ? 1 : -1;
@@ -83,7 +86,7 @@ static mf_tensor *selected(const router *self, mf_ctx *ctx, mf_graph *g, mf_tens
     return r;
 }
 
-/* The mean over real tokens of v [T]. */
+/* mean over real tokens of v [T] */
 static mf_tensor *mean_of(mf_graph *g, const mf_router_in *in, mf_tensor *v)
 {
     if (!in->mask) return mf_mean(g, v, MF_ALL, false);

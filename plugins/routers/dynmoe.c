@@ -1,20 +1,21 @@
-/* dynmoe: each expert has a threshold, and a token has every expert that it is similar enough
- * to (Guo et al. 2024, DynMoE; as in LINs-lab/DynMoE, gated_multi_gate_t.py and losses.py).
+/* dynmoe: each expert has a threshold, and a token is assigned to every expert whose similarity
+ * exceeds the threshold (Guo et al. 2024, DynMoE; as in LINs-lab/DynMoE, gated_multi_gate_t.py
+ * and losses.py).
  *
  *     s_e = sigmoid(t cos(x, w_e)),  d_e = max(0, s_e - sigmoid(t g_e)),  K = number of d_e > 0
  *     experts with d_e > 0, each with gate 1 / K
  *     gradient: as if sign(d_e) were d_e in sign(d_e) / sum_f sign(d_f)
  *
- * w [E,d] and the thresholds g [E], which begin at 0, are learned; t = exp(min(theta, ln 100)),
- * and theta begins at ln t and is learned unless learned_temperature = no (one of the two
- * released codes). A token with K = 0 passes on in training, without an expert; in evaluation
- * it has the expert with the largest s, with gate 1. top_k has no effect on the choice; a
- * capacity takes it.
+ * w [E,d] and the thresholds g [E], which begin at 0, are learned. t = exp(min(theta, ln 100));
+ * theta begins at ln t and is learned unless learned_temperature = no (one of the two released
+ * codes). In training a token with K = 0 has no expert and passes through the layer unchanged.
+ * In evaluation it has the expert with the largest s, with gate 1. top_k has no effect on the
+ * choice; a capacity uses it.
  *
- * diverse_weight > 0 adds the loss of that code, |n n^T - I| + mean_e |w_e|, where n has the
- * rows of w divided by their length, and |.| are Frobenius and Euclidean norms. In place of
- * adding and removing experts while training, the number of experts is fixed; those that no
- * token has cost nothing. Parameters: E d + E + 1. */
+ * diverse_weight > 0 adds the loss of that code, |n n^T - I| + mean_e |w_e|, where the rows of
+ * n are the rows of w divided by their length, and |.| are Frobenius and Euclidean norms. The
+ * paper adds and removes experts during training; here the number of experts is fixed, and
+ * experts without tokens cost nothing. Parameters: E d + E + 1. */
 #include <moefw/moefw.h>
 #include <math.h>
 #include <stdlib.h>
@@ -78,7 +79,7 @@ static int route(void *self_, mf_ctx *ctx, mf_graph *g, const mf_router_in *in, 
     mf_tensor *bar = mf_sigmoid(g, mf_mul(g, mf->use(ctx, g, "threshold"), t));
     mf_tensor *d = mf_relu(g, mf_sub(g, s, bar)), *still = mf_stop_gradient(g, d);
     mf_tensor *open = mf_sign(g, still); /* [T,E] 0 or 1 */
-    /* its value is that of `open`, its gradient that of d */
+    /* the value is that of `open`, the gradient is that of d */
     mf_tensor *sign = mf_add(g, open, mf_sub(g, d, still));
     if (!mf->training(g)) {
         /* [T,1]: 1 for tokens with K = 0, else 0 */

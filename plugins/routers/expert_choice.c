@@ -1,11 +1,12 @@
 /* expert_choice: experts choose tokens (Zhou et al. 2022, eq. 1-2).
  *
- *     S = softmax_E(W x) [T,E];  each expert takes the C tokens with its largest S;  gate = S
+ *     S = softmax_E(W x) [T,E];  each expert chooses the C tokens with its largest S;  gate = S
  *     C = floor(capacity T k / E), at least 1, at most T.  T: tokens of the batch, not padding
  *
- * Loads are equal by construction; a token may get no expert, or several. Padding is never
- * taken. Whether a token is taken depends on all tokens of the batch, later ones too: a causal
- * decoder refuses this router unless moe.force_causal = yes. Parameters: E d. */
+ * Loads are equal by construction; a token may get no expert, or several experts. Padding is
+ * never chosen. Whether a token is chosen depends on all tokens of the batch, including later
+ * tokens. So a causal decoder refuses this router unless moe.force_causal = yes. Parameters:
+ * E d. */
 #include <moefw/moefw.h>
 #include <math.h>
 #include <stdlib.h>
@@ -25,9 +26,9 @@ static int init(void *self_, mf_ctx *ctx, const void *conf_, const mf_dims *dims
                      MF_NORMAL(c->init_std));
 }
 
-/* floor(capacity T k / E), at least 1, at most T. A capacity such as .29 is not exact in
- * binary. The small term keeps a quotient that is a whole number in decimals from losing
- * one unit. */
+/* Returns floor(capacity T k / E), at least 1, at most T. A capacity such as .29 is not exact
+ * in binary. If the quotient is a whole number in decimals, the small term prevents that it
+ * loses one unit. */
 static int64_t taken(double capacity, int64_t tokens, int64_t top_k, int64_t experts)
 {
     const double c = floor(capacity * (double)(tokens * top_k) / (double)experts + 1e-9);
@@ -35,7 +36,7 @@ static int64_t taken(double capacity, int64_t tokens, int64_t top_k, int64_t exp
 }
 
 /* [1,C]: 1 for those of an expert's C choices that the number of real tokens allows. Choice j
- * is allowed from need[j] tokens on. */
+ * is allowed if there are at least need[j] tokens. */
 static mf_tensor *allowed(mf_ctx *ctx, mf_graph *g, const conf *c, const mf_router_in *in,
                           int64_t C)
 {
@@ -68,14 +69,15 @@ static int route(void *self_, mf_ctx *ctx, mf_graph *g, const mf_router_in *in, 
     out->token = mf_reshape(g, token, mf_shape1(E * C));
     out->gate = mf_reshape(g, mf_take(g, s, token), mf_shape1(E * C));
 
-    /* Assignment r belongs to expert r / C: the expert numbers, repeated C times each. */
+    /* Assignment r belongs to expert r / C, so the list contains each expert's number
+     * C times. */
     mf_tensor *index = mf_affine(g, mf_cast(g, token, MF_F32), 0, 0); /* [E,C] of zeros */
     float number[4096];
     if (E > 4096) return mf->fail(ctx, MF_ECONFIG, "at most 4096 experts, not %d", (int)E);
     for (int64_t e = 0; e < E; e++)
         number[e] = (float)(in->mask ? e + 1 : e);
     index = mf_add(g, index, mf->constant(g, MF_F32, mf_shape2(E, 1), number));
-    if (in->mask) /* the number of the expert, or -1 */
+    if (in->mask) /* number of the expert, or -1 */
         index = mf_affine(g, mf_mul(g, index, allowed(ctx, g, c, in, C)), 1, -1);
     out->expert = mf_reshape(g, mf_cast(g, index, MF_I32), mf_shape1(E * C));
     out->own_top_k = in->top_k;

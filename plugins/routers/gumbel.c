@@ -4,10 +4,11 @@
  *     z = W x,   z' = z + G,  G = -ln(-ln u), u from U(0, 1);   in evaluation z' = z
  *     the k largest z' are chosen; they are a draw of k experts without replacement
  *     gate = soft      P = softmax(z' / tau)     the relaxation of eq. 2, also in evaluation
- *     gate = clean     P = softmax(z)                  noise decides the choice only
+ *     gate = clean     P = softmax(z)                  noise affects only the choice
  *     gate = straight  value 1 / k, gradient of softmax(z' / tau) (straight-through)
  *
- * soft and clean gates are divided by their sum as moe.renormalize says. Parameters: E d. */
+ * moe.renormalize decides whether soft and clean gates are divided by their sum. Parameters:
+ * E d. */
 #include <moefw/moefw.h>
 
 enum { SOFT, CLEAN, STRAIGHT };

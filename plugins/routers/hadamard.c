@@ -1,14 +1,15 @@
-/* hadamard: the deterministic, parameter-free router of DBGW (arXiv 2506.16419, section I):
+/* hadamard: the deterministic router without parameters of DBGW (arXiv 2506.16419, section I):
  * experts are rows of Sylvester's matrix of +1 and -1.
  *
  *     logit_e = <H_(first + e), x> / (sqrt(d) temperature),   H[i,j] = (-1)^popcount(i & j)
  *     P = softmax(logits)
  *
  * The router learns nothing; only x changes. Two rows are orthogonal if d is a power of 2, so
- * experts select directions that have nothing in common. Row 0 sums all features, so its expert
- * would gain from any common offset; the first expert therefore has row 1. The paper's own
- * attempt sent all tokens to one expert; it corresponds to first = 0 without the square root
- * (temperature = 1 / sqrt(d)). mlp_hadamard has the step within an MLP. Parameters: none. */
+ * experts select independent directions. Row 0 sums all features, so its expert would win by
+ * any common offset; therefore the first expert has row 1. The paper's own attempt sent all
+ * tokens to one expert. That attempt corresponds to first = 0 without the square root
+ * (temperature = 1 / sqrt(d)). The router mlp_hadamard has this step within an MLP.
+ * Parameters: none. */
 #include <moefw/moefw.h>
 #include <math.h>
 #include <stdlib.h>
@@ -29,8 +30,8 @@ static int init(void *self_, mf_ctx *ctx, const void *conf_, const mf_dims *dims
     self->c = conf_;
     self->dim = dims->dim;
     self->experts = dims->experts;
-    /* In the first d columns row i equals row i + n, n being d rounded up to a power of 2, so
-     * only n rows differ. */
+    /* In the first d columns row i equals row i + n, where n is d rounded up to a power of 2.
+     * So only n rows differ. */
     int64_t rows = 1;
     while (rows < dims->dim)
         rows *= 2;

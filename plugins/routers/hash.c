@@ -2,21 +2,22 @@
  *
  *     expert_j(t) = H(key_t, j) mod E,   gate = 1 / hashes
  *
- * The key is the token's id, or is computed from its hidden vector: the sign bit of each
- * element, or the elements rounded to multiples of `quantum`. H mixes the key with the seed by
- * splitmix64 (Steele et al. 2014). table = balanced assigns the ids, in an order drawn from the
- * seed, to the experts in turn: the numbers of ids of two experts differ by at most one. It
- * needs source = token_id. With hashes = n each token goes to n different experts. P is the
- * mean of the one-hot vectors of these experts; with one hash its entropy is 0.
+ * The key is the token's id, or it is computed from the token's hidden vector: the sign bit of
+ * each element, or the elements rounded to multiples of `quantum`. H mixes the key with the
+ * seed by splitmix64 (Steele et al. 2014). table = balanced assigns the ids to the experts in
+ * turn, in an order drawn from the seed: the numbers of ids of two experts differ by at most
+ * one. It requires source = token_id. With hashes = n each token goes to n different experts. P
+ * is the mean of the one-hot vectors of these experts; with one hash its entropy is 0.
  *
- * table = file reads the experts of each token id from the text file `path`: line i has those
- * of id i, `hashes` whole numbers from 0 to E - 1 with blanks between them (DeepSeek-V4 2026,
- * tid2eid). The file is read whenever the model is made; a run does not keep a copy.
+ * table = file reads the experts of each token id from the text file `path`. Line i contains
+ * the experts of id i: `hashes` whole numbers from 0 to E - 1 with blanks between them
+ * (DeepSeek-V4 2026, tid2eid). The file is read whenever the model is made; a run does not keep
+ * a copy.
  *
- * gate = sqrt_softplus, sigmoid or softmax learns the gates: s = sqrt(ln(1 + e^z)), sigmoid(z)
- * or softmax(z) of z = W x, gate = scale s / (sum of the chosen s), with softmax scale s, and P
- * is s divided by its sum over all experts. DeepSeek-V4's first layers have sqrt_softplus and
- * scale 1.5. Parameters: none, or E d. */
+ * gate = sqrt_softplus, sigmoid or softmax makes the gates trainable: s = sqrt(ln(1 + e^z)),
+ * sigmoid(z) or softmax(z) of z = W x. Then gate = scale s / (sum of the chosen s), with
+ * softmax gate = scale s, and P is s divided by its sum over all experts. DeepSeek-V4's first
+ * layers use sqrt_softplus and scale 1.5. Parameters: none, or E d. */
 #include <moefw/moefw.h>
 #include <ctype.h>
 #include <errno.h>
@@ -41,7 +42,7 @@ typedef struct {
 typedef struct {
     const conf *c;
     int32_t experts, vocab;
-    float *table; /* [vocab,hashes] of table = file, else NULL */
+    float *table; /* [vocab,hashes] experts for table = file; else NULL */
 } router;
 
 static uint64_t mix(uint64_t z)
@@ -81,8 +82,8 @@ static uint64_t join(four_int bits)
     return lane[0] | lane[1] << 1 | lane[2] << 2 | lane[3] << 3;
 }
 
-/* Bit i of the result is 1 if x[i] < 0. The loop takes four elements at a time: lane l collects
- * bits 4 i + l at position 4 i, and join shifts them by l. */
+/* Bit i of the result is 1 if x[i] < 0. The loop processes four elements at a time: lane l
+ * collects bits 4 i + l at position 4 i, and join shifts them by l. */
 static uint64_t signs_of_64(const float *x)
 {
     four_int low = {0}, high = {0};
@@ -166,7 +167,7 @@ static void hash_tile(void *arg, int64_t tile)
                                     : key_of_quanta(x, d, j->call->attr->f[0], seed);
         }
         /* Each further choice is another hash of the key. An expert that was already chosen is
-         * replaced by the next one that was not. */
+         * replaced by the next expert that was not chosen yet. */
         int64_t e = (int64_t)(key % (uint64_t)experts);
         for (int64_t n = 0; n < hashes; n++) {
             bool fresh;
@@ -226,7 +227,8 @@ static const mf_opdef hash_op = {.size = sizeof(mf_opdef),
                                  .forward = forward,
                                  .launch = DEVICES};
 
-/* For `plugin check`: each source, with one expert and with several for a token. */
+/* Examples for `plugin check`: each source, with one expert and with several experts
+ * per token. */
 #define EXAMPLE(type, shape_, ...)                                                             \
     {                                                                                          \
         .size = sizeof(mf_op_example), .n_in = 1, .op = &hash_op, .shape = {shape_},           \
@@ -259,7 +261,7 @@ static const mf_op_example examples[] = {
 
 /* ---- the table of a file ---- */
 
-/* The experts of one line; at the first fault MF_EINPUT. */
+/* Reads the experts of one line. Returns MF_EINPUT at the first fault. */
 static int read_line(mf_ctx *ctx, const router *self, char *text, int32_t line, float *row)
 {
     const int64_t n = self->c->hashes;
@@ -290,7 +292,7 @@ static int read_table(mf_ctx *ctx, router *self)
 {
     const char *path = self->c->path;
     const int64_t n = self->c->hashes;
-    char text[1024]; /* 64 numbers of 4 digits, and more */
+    char text[1024]; /* space for 64 numbers of 4 digits, and more */
     int32_t lines = 0;
     int rc = MF_OK;
     FILE *f = fopen(path, "re");
@@ -340,7 +342,7 @@ static void fini(void *self)
     free(((router *)self)->table);
 }
 
-/* [T hashes] i32 */
+/* returns the experts from hashes, [T hashes] i32 */
 static mf_tensor *hashed(const router *self, mf_graph *g, const mf_router_in *in)
 {
     mf_attr a = mf_attr0();
@@ -355,7 +357,8 @@ static mf_tensor *hashed(const router *self, mf_graph *g, const mf_router_in *in
     return mf->custom(g, &hash_op, 1, &key, &a, 1, NULL);
 }
 
-/* The same from the file's table. A float has each expert's number exactly. */
+/* Returns the experts from the file's table, in the same form. A float represents each expert's
+ * number exactly. */
 static mf_tensor *looked_up(const router *self, mf_graph *g, const mf_router_in *in)
 {
     const int64_t n = self->c->hashes, T = (int64_t)in->batch * in->seq;
@@ -364,7 +367,7 @@ static mf_tensor *looked_up(const router *self, mf_graph *g, const mf_router_in 
     return mf_reshape(g, rows, mf_shape1(T * n));
 }
 
-/* Gates from scores, and P. */
+/* Computes gates from scores, and P. */
 static void score(const router *self, mf_ctx *ctx, mf_graph *g, const mf_router_in *in,
                   mf_routing *out)
 {
@@ -399,7 +402,7 @@ static int route(void *self_, mf_ctx *ctx, mf_graph *g, const mf_router_in *in, 
         out->prob = mf_reshape(g, out->prob, mf_shape3(tokens, hashes, self->experts));
         out->prob = mf_mean(g, out->prob, 2u, false);
         out->gate = mf_affine(g, mf_cast(g, out->expert, MF_F32), 0, 1.0 / (double)hashes);
-    } /* otherwise every gate is 1, core's default */
+    } /* otherwise every gate is 1, which is core's default */
     return mf->status(g);
 }
 

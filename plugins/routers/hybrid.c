@@ -1,14 +1,14 @@
-/* hybrid: a mixture of a linear and an attention router (DBGW, arXiv 2506.16419, section
- * III-B5).
+/* hybrid: a mixture of a linear and an attention router (DBGW, arXiv 2506.16419,
+ * section III-B5).
  *
  *     mix = prob    P = w1 softmax(W x / t) + w2 softmax(q . k / (sqrt(dk) t))
  *     mix = logit   P = softmax(w1 W x / t + w2 q . k / (sqrt(dk) t))     t: temperature
  *
- * The paper prints the second form and reports values that only the first one gives. w1 and w2
- * are learned (weights = learned) or keep their initial values.
+ * The paper prints the second form and reports values that only the first form produces. w1 and
+ * w2 are learned (weights = learned) or keep their initial values.
  *
- * A probability is not negative: with mix = prob a learned weight counts as 1e-6 where training
- * has taken it below, and neither may begin below 0.
+ * A probability is not negative. So with mix = prob a learned weight counts as 1e-6 if training
+ * has moved it below 0, and neither weight may begin below 0.
  *
  * Parameters: E d + d dk + E dk + 2 (d 768, 8 experts, dk 64: 55,810). */
 #include <moefw/moefw.h>
@@ -52,8 +52,9 @@ static int init(void *self_, mf_ctx *ctx, const void *conf_, const mf_dims *dims
     return rc;
 }
 
-/* The weight of a distribution. Training can take a parameter below 0, for example because it
- * makes a balance loss smaller; both at 0 would leave no expert to choose. */
+/* Returns the weight of a distribution. Training can move a parameter below 0, for example
+ * because this makes a balance loss smaller. If both weights were 0, there would be no expert
+ * to choose. */
 static mf_tensor *positive(const conf *c, mf_graph *g, mf_tensor *w)
 {
     return c->weights == LEARNED ? mf_clamp(g, w, 1e-6, 1e30) : w;

@@ -6,7 +6,7 @@
  * drawn from U(1 - e, 1 + e) (Fedus et al., section 2.2). Core selects the k most probable
  * experts of each token. With groups > 1 the experts form that many groups of neighbours; a
  * group's score is its largest P, and experts are chosen only from the topk_groups best groups
- * (DeepSeek-V2 2024, section 2.2.2). It is the simplest router and the baseline.
+ * (DeepSeek-V2 2024, section 2.2.2). This is the simplest router and the baseline.
  *
  * Parameters: E d (+ E). */
 #include <moefw/moefw.h>
@@ -52,7 +52,7 @@ static int init(void *self_, mf_ctx *ctx, const void *conf_, const mf_dims *dims
     return rc;
 }
 
-/* prob [T,E], less 10,000 for the experts of closed groups */
+/* prob [T,E], minus 10,000 for the experts of closed groups */
 static mf_tensor *open_groups(const router *self, mf_graph *g, mf_tensor *prob, int64_t T)
 {
     const int64_t G = self->c->groups, n = self->experts / G;

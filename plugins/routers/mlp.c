@@ -2,8 +2,9 @@
  *
  *     logits = W2 act(W1 n(x) + b1) + b2,   P = softmax(logits / temperature)
  *
- * n is LayerNorm or the identity (input_norm). The paper's count of 101,000 parameters (d 768,
- * 8 experts, hidden 128) is that with LayerNorm; its equation has no norm (99,464 then). */
+ * n is LayerNorm or the identity (input_norm). The paper counts 101,000 parameters (d 768, 8
+ * experts, hidden 128), which includes LayerNorm. Its equation has no norm; without the norm
+ * there are 99,464. */
 #include <moefw/moefw.h>
 
 enum { NONE, LAYERNORM };

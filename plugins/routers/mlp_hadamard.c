@@ -1,5 +1,5 @@
-/* mlp_hadamard: Hadamard products of features, or a fixed orthogonal mixing of them, before the
- * last layer (DBGW, arXiv 2506.16419, section III-B6 and VI).
+/* mlp_hadamard: Hadamard products of features, or a fixed orthogonal mixture of them, before
+ * the last layer (DBGW, arXiv 2506.16419, section III-B6 and VI).
  *
  *     h = act(W1 n(x) + b1)                                h [hidden]
  *     mode = product   u = h * (Wp n(x))                   eq. 7
@@ -7,16 +7,18 @@
  *     mode = walsh     u = s H h           H: Sylvester's matrix of +1 and -1, not learned
  *     logits = W2 u + b2,   P = softmax(logits / temperature)
  *     mode = matrix    logits = first E elements of s H n(x) (the paper's first attempt, which
- *                      sends nearly all tokens to one expert; no parameters but the norm's)
+ *                      sends nearly all tokens to one expert; only the norm has parameters)
  *
- * s is 1/sqrt(size) if scale = orthogonal, else 1. k_experts > 0 keeps that many largest logits
- * of a token and gives the others probability 0. The paper's count, 101,000, is that of the MLP
- * router: its run had no Wp, so its Hadamard step had no parameters. n: LayerNorm or identity.
+ * s is 1/sqrt(size) if scale = orthogonal, else 1. n is LayerNorm or the identity. k_experts >
+ * 0 keeps that many largest logits of a token and sets the probabilities of the others to 0.
+ * The paper's count, 101,000, is that of the MLP router: the paper's run had no Wp, so its
+ * Hadamard step had no parameters.
  *
- * start = kaiming draws weights and biases from U(-1/sqrt(fan_in), 1/sqrt(fan_in)), normal from
- * N(0, init_std) with zero biases. The defaults (walsh, no scale, GELU, kaiming) come nearest
- * to the published values for N(0,1) input: mean entropy 1.110 and mean top-2 probability .398
- * against 1.1003 and .4152 (distance .020), where two random starts differ by .027 and .004. */
+ * start = kaiming draws weights and biases from U(-1/sqrt(fan_in), 1/sqrt(fan_in)), start =
+ * normal draws weights from N(0, init_std) and sets biases to zero. The defaults (walsh, no
+ * scale, GELU, kaiming) are nearest to the published values for N(0,1) input: mean entropy
+ * 1.110 and mean top-2 probability .398, compared with 1.1003 and .4152 (distance .020). Two
+ * random starts differ by .027 and .004. */
 #include <moefw/moefw.h>
 #include <math.h>
 #include <stdlib.h>

@@ -3,15 +3,16 @@
  *     logits = Wg x + bg + noise N(0,1) softplus(Wn x + bn), gates = softmax over the k largest
  *
  * Core's softmax over all experts, renormalised over the k chosen, equals the softmax over the
- * chosen logits; so with k > 1 a token's gates always sum to 1, and moe.renormalize has no
+ * chosen logits. So with k > 1 a token's gates always sum to 1, and moe.renormalize has no
  * effect. With k = 1 that softmax would always be 1, so the gate is the expert's share of the
- * softmax over all, unless moe.renormalize = yes. Noise is drawn in training only, unless
- * noise_eval = yes (as in LaMoE's code). The router has two losses, off by default: the
- * squared coefficients of variation of the gates' sums
- * (importance_weight; LaMoE uses 1e-2) and of the expected loads (load_weight; Shazeer et al.,
- * appendix A); variances divide by n - 1. scope: importance over the batch, or over each
- * sequence that is not all padding.
- * Parameters: 2 d E (+ 2 E with bias; d 512, 8 experts: 8,208). */
+ * softmax over all experts, unless moe.renormalize = yes. Noise is drawn in training only,
+ * unless noise_eval = yes (as in LaMoE's code).
+ *
+ * The router has two losses, off by default: the squared coefficients of variation of the
+ * gates' sums (importance_weight; LaMoE uses 1e-2) and of the expected loads (load_weight;
+ * Shazeer et al., appendix A). Variances divide by n - 1. scope decides whether importance is
+ * summed over the batch, or over each sequence that contains tokens. Parameters: 2 d E (+ 2 E
+ * with bias; d 512, 8 experts: 8,208). */
 #include <moefw/moefw.h>
 #include <math.h>
 
@@ -58,7 +59,8 @@ static mf_tensor *cv_squared(mf_graph *g, mf_tensor *v, int64_t n)
     return mf_div(g, var, mf_affine(g, mf_square(g, mean), 1, 1e-10));
 }
 
-/* The same for v [B,E], where only sequences with real [B,1] = 1 count; others have v = 0. */
+/* The same for v [B,E], where only sequences with real [B,1] = 1 count; the other sequences
+ * must have v = 0. */
 static mf_tensor *cv_squared_of(mf_graph *g, mf_tensor *v, mf_tensor *real, int64_t experts)
 {
     mf_tensor *n = mf_scale(g, mf_sum(g, real, MF_ALL, false), (double)experts);
@@ -80,7 +82,7 @@ static mf_tensor *importance_loss(const router *self, mf_graph *g, const mf_rout
 {
     const int64_t E = self->experts;
     mf_tensor *top = mf_topk(g, logits, self->top_k);
-    /* With one expert a token the softmax of its logit alone would always be 1. */
+    /* With one expert per token the softmax of its logit alone would always be 1. */
     mf_tensor *chosen = self->top_k > 1 ? mf_softmax(g, mf_take(g, logits, top))
                                         : mf_take(g, mf_softmax(g, logits), top);
     mf_tensor *gates = mf_put(g, chosen, top, E); /* [T,E] */
@@ -93,8 +95,8 @@ static mf_tensor *importance_loss(const router *self, mf_graph *g, const mf_rout
     return cv_squared_of(g, gates, mf_clamp(g, real, 0, 1), E);
 }
 
-/* CV^2 of the expected loads: that of expert e is the sum over tokens of P(e stays among the k
- * largest if its noise is drawn again). */
+/* Returns CV^2 of the expected loads. The load of expert e is the sum over tokens of P(e stays
+ * among the k largest if its noise is drawn again). */
 static mf_tensor *load_loss(const router *self, mf_graph *g, const mf_router_in *in,
                             mf_tensor *clean, mf_tensor *noisy, mf_tensor *spread)
 {
@@ -104,8 +106,8 @@ static mf_tensor *load_loss(const router *self, mf_graph *g, const mf_router_in 
     mf_tensor *last_in = mf_slice(g, best, 1, k - 1, 1),
               *first_out = mf_slice(g, best, 1, k, 1);
     mf_tensor *inside = mf_greater(g, noisy, first_out);
-    /* The k-th largest logit among the other experts: the (k+1)-th of all for an expert among
-     * the k largest, else the k-th. */
+    /* The k-th largest logit among the other experts. For an expert among the k largest this is
+     * the (k+1)-th of all logits, otherwise the k-th. */
     mf_tensor *bar = mf_add(g, mf_mul(g, inside, first_out),
                             mf_mul(g, mf_affine(g, inside, -1, 1), last_in));
     mf_tensor *p = mf_normal_cdf(g, mf_div(g, mf_sub(g, clean, bar), spread));

@@ -1,16 +1,16 @@
-/* oracle: routing by the corpus's own labels.
+/* oracle: routes by the corpus's own labels.
  *
  *     expert = label mod E,   gate = 1
  *
- * It gives the upper bound of specialisation in a comparison: NMI(expert, label) is 1 if E is
- * at least the number of labels. Each token has one expert, whatever top_k says. With wrong = w
- * a share w of the tokens, drawn again in each step, goes to a random expert instead: a known
- * amount of wrong routing, which shows what a comparison can detect. Tokens without a label
- * (generated ones) go to expert 0. Needs a labelled corpus, such as builtin:topics. There are
+ * In a comparison it is the upper bound of specialisation: NMI(expert, label) is 1 if E is at
+ * least the number of labels. Each token has one expert, regardless of top_k. With wrong = w a
+ * share w of the tokens, drawn again in each step, goes to a random expert instead. This known
+ * amount of wrong routing shows what a comparison can detect. Tokens without a label (generated
+ * tokens) go to expert 0. It requires a labelled corpus, such as builtin:topics. There are
  * no parameters. */
 #include <moefw/moefw.h>
 
-#define MAX_TABLE 16384 /* labels x experts */
+#define MAX_TABLE 16384 /* maximum of labels x experts */
 
 typedef struct {
     double wrong;

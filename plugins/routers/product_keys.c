@@ -1,16 +1,17 @@
-/* product_keys: E keys out of two small sets (Lample et al. 2019, Large Memory Layers with
- * Product Keys, section 3.2; He 2024, Mixture of a Million Experts).
+/* product_keys: E keys that are composed from two small sets (Lample et al. 2019, Large Memory
+ * Layers with Product Keys, section 3.2; He 2024, Mixture of a Million Experts).
  *
  *     expert (i, j) is number i columns + j;   logit = q1 . k1_i + q2 . k2_j
  *     gates = softmax over the logits of the k chosen experts
  *
- * q1 and q2 are the halves of a query: q = Wq x of width 2 key_dim, or x itself if key_dim = 0;
+ * q1 and q2 are the halves of a query: q = Wq x of width 2 key_dim, or x itself if key_dim = 0.
  * norm = layernorm normalises q (He 2024 and Lample et al. use a batch norm, which would depend
- * on the batch). E = rows x columns; rows = 0 takes the largest divisor of E up to its root.
- * The k best pairs are among those of the k best i and the k best j, which saves work for very
- * many experts; with up to 4096 all sums are computed, and give the same. With k = 1 the
- * softmax over one logit would always be 1, so the gate is then the softmax over all, unless
- * moe.renormalize = yes. Parameters: 2 key_dim d (+ 4 key_dim) + (rows + columns) key_dim. */
+ * on the batch). E = rows x columns; rows = 0 uses the largest divisor of E up to its root. The
+ * k best pairs are among the pairs of the k best i and the k best j, which saves work for very
+ * many experts. With up to 4096 experts all sums are computed, with the same result. With k = 1
+ * the softmax over one logit would always be 1, so the gate is then the softmax over all
+ * experts, unless moe.renormalize = yes. Parameters: 2 key_dim d (+ 4 key_dim) + (rows +
+ * columns) key_dim. */
 #include <moefw/moefw.h>
 
 enum { NONE, LAYERNORM };
@@ -26,7 +27,7 @@ typedef struct {
     int64_t rows, columns;
 } router;
 
-/* The largest divisor of E that is at most its square root. */
+/* Returns the largest divisor of E that is at most its square root. */
 static int64_t rows_of(int64_t experts)
 {
     int64_t best = 1;

@@ -2,13 +2,14 @@
  *
  *     s = sigmoid(W x), choose the k largest of s + b, gate = s / (sum of the chosen s) * scale
  *
- * With renormalize = no, and with auto if k = 1, gate is s * scale. b is not a parameter. Let a
- * be a token's (k+1)-th largest s + b: with a bias of more than a - s_e it would have taken
- * expert e. After each step b_e becomes the k/E quantile of a - s_e over all tokens of the
- * step, less the mean of all b: if nothing else changed, each expert would get its share. The
- * quantile is taken from a histogram of `bins` bins between min b - 1 and max b + 1, as if
- * numbers were even within a bin. The histogram is a tally, that of the whole step for any
- * number of micro-batches and ranks. Parameters: E d; b is saved with the model. */
+ * The gate is s * scale with renormalize = no, and with renormalize = auto if k = 1. b is not a
+ * parameter. Let a be a token's (k+1)-th largest s + b. With a bias of more than a - s_e the
+ * token would have chosen expert e. After each step b_e becomes the k/E quantile of a - s_e
+ * over all tokens of the step, minus the mean of all b. If nothing else changed, each expert
+ * would get its share. The quantile is computed from a histogram of `bins` bins between min b -
+ * 1 and max b + 1, as if numbers were uniform within a bin. The histogram is a tally. It covers
+ * the whole step for any number of micro-batches and ranks. Parameters: E d; b is saved with
+ * the model. */
 #include <moefw/moefw.h>
 
 enum { NO, YES, AUTO };
@@ -45,7 +46,7 @@ static int route(void *self_, mf_ctx *ctx, mf_graph *g, const mf_router_in *in, 
     mf_tensor *b = mf->use(ctx, g, "bias");
     out->logits = mf_linear(g, in->x, mf->use(ctx, g, "weight"), NULL);
     mf_tensor *s = mf_sigmoid(g, out->logits);
-    /* Divided by the sum over all experts, s is a distribution. */
+    /* Divided by its sum over all experts, s is a distribution. */
     mf_tensor *share = mf_div(g, s, mf_affine(g, mf_sum(g, s, 2u, true), 1, 1e-20));
     const bool sums_to_1 = c->renormalize == AUTO ? k > 1 : c->renormalize == YES;
     out->prob = sums_to_1 ? share : s;

@@ -1,11 +1,11 @@
-/* random: k experts drawn at random for each token.
+/* random: draws k experts at random for each token.
  *
  *     gate = 1 / k,   P = 1 / E for every expert
  *
- * It is the lower bound of a comparison: the quality that experts reach without routing.
- * Nothing is learned; loads are even on average. draw = step draws in each step, so that no
- * expert can learn anything that the others do not; draw = position fixes the choice by the
- * token's position in its sequence, the weakest of fixed rules: experts can specialise in
+ * In a comparison it is the lower bound: the quality that experts reach without routing.
+ * Nothing is learned; loads are even on average. draw = step draws in each step, so no expert
+ * can learn anything that the other experts do not. draw = position chooses experts by the
+ * token's position in its sequence, the weakest fixed rule: experts can specialise in
  * positions, and in nothing else. A token's gates always sum to 1, so moe.renormalize has no
  * effect. No parameters. */
 #include <moefw/moefw.h>
@@ -29,7 +29,7 @@ static int init(void *self_, mf_ctx *ctx, const void *conf_, const mf_dims *dims
     self->experts = dims->experts;
     self->seq = dims->seq;
     if (self->c->draw != POSITION) return MF_OK;
-    /* A table of scores per position: a buffer, so it is drawn from the seed and saved. */
+    /* The scores per position are a buffer, so they are drawn from the seed and saved. */
     return mf->buffer(ctx, "scores", mf_shape2(self->seq, self->experts),
                       mf_init_of(MF_INIT_UNIFORM, 1, 0));
 }
@@ -38,7 +38,8 @@ static int route(void *self_, mf_ctx *ctx, mf_graph *g, const mf_router_in *in, 
 {
     const router *self = self_;
     const int64_t T = (int64_t)in->batch * in->seq;
-    /* Core selects the k largest scores; with uniform numbers this is a fair draw of k. */
+    /* Core selects the k largest scores; with uniform numbers this is a fair draw of
+     * k experts. */
     if (self->c->draw == POSITION)
         out->score = mf_gather_rows(g, mf->use(ctx, g, "scores"), in->positions);
     else

@@ -4,15 +4,14 @@
  *     loss   = lambda / T sum_t sum_e f_e gate_e,   f_e = E / (k T) x tokens that use e
  *     lambda <- lambda * rate^sign(share of gates > 0 - k / E)       after each step
  *
- * The loss is computed in each layer, with one lambda for the model, which changes by the mean
- * share of all layers, as in the released code (form = released). With form = paper the loss is
- * divided by E, too, as in eq. 9, and each layer has a lambda of its own.
+ * The loss is computed in each layer. There is one lambda for the model, which changes by the
+ * mean share of all layers, as in the released code (form = released). With form = paper the
+ * loss is also divided by E, as in eq. 9, and each layer has its own lambda.
  *
- * The loss drives the mean number of experts per token to the k of the configuration; f
- * balances the loads at the same time (balance = no: f = 1). lambda is saved with the model.
- * Layers have T E assignments, of which only the used ones are computed. A capacity
- * (moe.capacity_factor) and moe.dropped = input take the k of the configuration, too.
- * Parameters: E d. */
+ * The loss moves the mean number of experts per token to the k of the configuration; f balances
+ * the loads at the same time (balance = no: f = 1). lambda is saved with the model. Layers have
+ * T E assignments, and only those that are used are computed. A capacity (moe.capacity_factor)
+ * and moe.dropped = input also use the k of the configuration. Parameters: E d. */
 #include <moefw/moefw.h>
 
 enum { RELEASED, PAPER };
@@ -76,7 +75,8 @@ static int route(void *self_, mf_ctx *ctx, mf_graph *g, const mf_router_in *in, 
     mf_tensor *zero = mf_affine(g, mf_stop_gradient(g, gate), 0, 0);
     mf_tensor *used = mf_greater(g, mf_stop_gradient(g, gate), zero); /* [T,E] 0 or 1 */
 
-    /* Assignment (t,e) has expert e if it is used, else -1: used * (e + 1) - 1. */
+    /* Assignment (t,e) has expert e if it is used, else -1: the number is used * (e + 1)
+     * - 1. */
     mf_tensor *expert = mf_mul(g, used, mf->constant(g, MF_F32, mf_shape2(1, E), number));
     expert = mf_cast(g, mf_affine(g, expert, 1, -1), MF_I32);
     out->expert = mf_reshape(g, expert, mf_shape1(T * E));

@@ -1,22 +1,23 @@
-/* residual: logits that go on from those of the MoE layer before (Jin et al. 2024, MoE++, eq.
- * 6; SkyworkAI/MoE-plus-plus, moe_plus_plus_layer.py).
+/* residual: the logits of the previous MoE layer are an input of the logits (Jin et al. 2024,
+ * MoE++, eq. 6; SkyworkAI/MoE-plus-plus, moe_plus_plus_layer.py).
  *
  *     z_l = W_l x + G_l z_(l-1)      without the second term in the first layer
  *     P = softmax(z); the k largest P are chosen; gate = P
  *     the gate of a zero expert is set to 0; then gates are divided by their sum
  *
- * z_(l-1) has its own second term. W may be two layers, W2 tanh(W1 x) with 8 E between them
- * (two_layers = yes: the default of the released code). The last zero_experts experts are those
- * that give 0 (expert plugin `mixed`, which has them last): their gates are set to 0 before the
- * division, so the other experts of the token get all of it, as in the released code (1; the
- * published layer has one). Where all chosen experts are zero experts, all gates are 0. With
- * zero_experts above 0 the router chooses by itself, and moe.renormalize has no effect.
+ * z_(l-1) includes its own second term. W may be two layers, W2 tanh(W1 x) with 8 E hidden
+ * values (two_layers = yes: the default of the released code). The last zero_experts experts
+ * return 0 (expert plugin `mixed`, where they are the last). Their gates are set to 0 before
+ * the division, so the other experts of the token share the whole gate, as in the released code
+ * (1; the published layer has one). If all chosen experts are zero experts, all gates are 0.
+ * With zero_experts above 0 the router chooses experts itself, and moe.renormalize has
+ * no effect.
  *
- * balance_weight > 0 adds the loss of the paper (eq. 7), balance_weight sum_e h_e f_e P_e: f_e
+ * balance_weight > 0 adds the loss of the paper (eq. 7), balance_weight sum_e h_e f_e P_e. f_e
  * is the share of the tokens that chose expert e, P_e the mean of its probability, h_e = tau
- * for the last cheap_experts experts (zero, copy and constant ones), else 1. A smaller tau
- * gives them more tokens. The released layer also multiplies what experts get by k, unless its
- * config says otherwise; that is not done here.
+ * for the last cheap_experts experts (zero, copy and constant experts), else 1. A smaller tau
+ * sends more tokens to these experts. The released layer also multiplies the input of experts
+ * by k, unless its configuration turns this off; this is not done here.
  *
  * Parameters: E d (two layers: 8 E (d + E)), + E^2 in later layers. */
 #include <moefw/moefw.h>
@@ -41,7 +42,7 @@ static int init(void *self_, mf_ctx *ctx, const void *conf_, const mf_dims *dims
     const conf *c = self->c = conf_;
     const int64_t E = dims->experts, d = dims->dim;
     const mf_init start = MF_NORMAL(c->init_std);
-    /* blocks without a router come first */
+    /* blocks without a router come before the MoE layers */
     self->later = dims->layer > dims->n_layers - dims->moe_layers;
     if (c->zero_experts > 0 && c->zero_experts >= E)
         return mf->fail(ctx, MF_ECONFIG, "zero_experts = %d leaves none of the %d experts",
@@ -56,7 +57,7 @@ static int init(void *self_, mf_ctx *ctx, const void *conf_, const mf_dims *dims
     return rc;
 }
 
-/* The k best experts by prob, with gates that leave out the zero experts. */
+/* Chooses the k best experts by prob, with gates that exclude the zero experts. */
 static void choose(const conf *c, mf_graph *g, const mf_router_in *in, mf_routing *out)
 {
     const int64_t T = (int64_t)in->batch * in->seq, E = in->experts, k = in->top_k;

@@ -1,18 +1,18 @@
-/* self_supervised: routing on features that learn from the tokens themselves (DBGW, arXiv
+/* self_supervised: routing on features that are learned from the tokens themselves (DBGW, arXiv
  * 2506.16419, appendix X-1).
  *
  *     z = V2 gelu(V1 x + c1) + c2,   P = softmax((W z + b) / temperature)
  *     loss = -mean_i ln( e^(s_ii / tau) / sum_j e^(s_ij / tau) ),   s_ij = cos(z_i, z+_j)
  *     (InfoNCE)
  *
- * z+_i is the positive of token i: its features under a second, noisy view of x
- * (positives = noise), or those of the next token of its sequence (neighbour), for the last
- * token those of the one before it. A group is a run of n neighbouring positions of the batch,
- * n the largest divisor of T up to negatives + 1. The negatives of a token are the positives of
- * the other tokens of its group. Padding is no positive and no negative. The paper prints the
+ * z+_i is the positive of token i: its features under a second, noisy view of x (positives =
+ * noise), or those of the next token of its sequence (neighbour); for the last token, those of
+ * the token before it. A group consists of n consecutive positions of the batch, where n is the
+ * largest divisor of T up to negatives + 1. The negatives of a token are the positives of the
+ * other tokens of its group. Padding is neither a positive nor a negative. The paper prints the
  * denominator without the positive: as_printed = yes. The mean is over tokens that have a
- * positive, with as_printed also a negative. The loss has weight ss_weight and exists in
- * training only. Parameters: d h + h + h h + h + E h + E. */
+ * positive; with as_printed they must also have a negative. The loss has weight ss_weight and
+ * exists in training only. Parameters: d h + h + h h + h + E h + E. */
 #include <moefw/moefw.h>
 #include <stdlib.h>
 
@@ -49,8 +49,9 @@ static mf_tensor *features(mf_ctx *ctx, mf_graph *g, mf_tensor *x)
     return mf_linear(g, h, mf->use(ctx, g, "v2"), mf->use(ctx, g, "c2"));
 }
 
-/* v [batch,seq,n] with each position replaced by the next one of its sequence, the last by the
- * one before it; back = true: by the one before it, the first by the next one. */
+/* v [batch,seq,n] with each position replaced by the next position of its sequence, and the
+ * last position by the position before it. back = true: each position is replaced by the
+ * position before it, and the first position by the next one. */
 static mf_tensor *shifted(mf_graph *g, const mf_router_in *in, mf_tensor *v, bool back)
 {
     mf_tensor *parts[2];
@@ -60,8 +61,8 @@ static mf_tensor *shifted(mf_graph *g, const mf_router_in *in, mf_tensor *v, boo
 }
 
 /* Returns for each token the features of the next token of its sequence; for the last token,
- * those of the token before it. *ret_has: [T,1], 1 for the real tokens that have such a
- * neighbour; NULL without padding. */
+ * those of the token before it. *ret_has: [T,1], 1 for real tokens that have such a neighbour,
+ * else 0; NULL without padding. */
 static mf_tensor *neighbour(mf_graph *g, const mf_router_in *in, mf_tensor *z,
                             mf_tensor **ret_has)
 {
@@ -80,7 +81,7 @@ static mf_tensor *neighbour(mf_graph *g, const mf_router_in *in, mf_tensor *z,
     return mf_add(g, mf_mul(g, next, to_next), mf_mul(g, before, to_before));
 }
 
-/* Largest divisor of n that is at most limit. */
+/* Returns the largest divisor of n that is at most limit. */
 static int64_t group_size(int64_t n, int64_t limit)
 {
     int64_t best = 1;
@@ -89,7 +90,7 @@ static int64_t group_size(int64_t n, int64_t limit)
     return best;
 }
 
-/* 1e9 less on the diagonal of s [groups,n,n]: no token is its own negative. */
+/* Subtracts 1e9 on the diagonal of s [groups,n,n], because no token is its own negative. */
 static mf_tensor *without_own(mf_ctx *ctx, mf_graph *g, mf_tensor *s, int64_t n)
 {
     float *away = malloc((size_t)(n * n) * sizeof *away);
@@ -104,8 +105,8 @@ static mf_tensor *without_own(mf_ctx *ctx, mf_graph *g, mf_tensor *s, int64_t n)
     return s;
 }
 
-/* has [groups,n,1]: 1 for tokens with a positive. Returns 1 for those with a negative as
- * well, else 0. */
+/* has [groups,n,1]: 1 for tokens with a positive. Returns 1 for tokens that also have a
+ * negative, else 0. */
 static mf_tensor *with_negative(mf_graph *g, mf_tensor *has)
 {
     const float one = 1;
@@ -114,8 +115,8 @@ static mf_tensor *with_negative(mf_graph *g, mf_tensor *has)
     return mf_mul(g, has, mf_greater(g, n, mf_broadcast(g, least, mf->shape(n))));
 }
 
-/* has [T,1]: 1 for real tokens with a positive, as neighbour returns it; NULL: all real
- * tokens have one. */
+/* has [T,1]: 1 for real tokens with a positive, as neighbour returns it; NULL: all real tokens
+ * have a positive. */
 static mf_tensor *info_nce(const conf *c, mf_ctx *ctx, mf_graph *g, const mf_router_in *in,
                            mf_tensor *z, mf_tensor *plus, mf_tensor *has)
 {

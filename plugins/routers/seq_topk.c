@@ -1,19 +1,20 @@
-/* seq_topk: k experts a token on the average of its sequence (Route Experts by Sequence, Not by
- * Token, 2025, arXiv 2511.06494; as in seqtopk_routing, proposed for Megatron-LM).
+/* seq_topk: k experts per token on the average of its sequence (Route Experts by Sequence, Not
+ * by Token, 2025, arXiv 2511.06494; as in seqtopk_routing, proposed for Megatron-LM).
  *
  *     s = z | softmax(z) | sigmoid(z),  z = W x
  *     of the n real tokens of a sequence the n k pairs (token, expert) with the largest s are
  *     chosen, at most `most` of one token
  *     gate = softmax of z over the token's chosen experts | s | s / sum of the chosen s
  *
- * score = logit, softmax and sigmoid are the three columns. A token may have no expert, and
- * passes on then. most = 0: up to E. Padding takes no part, and does not count in n. Equal s:
- * the lower token, then the lower expert.
+ * The three columns belong to score = logit, softmax and sigmoid. A token may have no expert,
+ * and then passes through the layer unchanged. most = 0: up to E. Padding is never chosen, and
+ * does not count in n. If several s are equal, the lower token is chosen first, then the
+ * lower expert.
  *
- * Which experts a token has depends on all tokens of its sequence, later ones too: a causal
- * decoder refuses this router unless moe.force_causal = yes. The paper's decoding, with a
- * budget that is carried along, is not done. Work grows with n E; from n k = 4096 on it takes
- * much longer. Parameters: E d. */
+ * The experts of a token depend on all tokens of its sequence, including later tokens. So a
+ * causal decoder refuses this router unless moe.force_causal = yes. The paper's decoding, which
+ * carries a budget from token to token, is not implemented. Work grows with n E; from n k =
+ * 4096 on it takes much longer. Parameters: E d. */
 #include <moefw/moefw.h>
 
 enum { LOGIT, SOFTMAX, SIGMOID };
@@ -38,8 +39,8 @@ static int init(void *self_, mf_ctx *ctx, const void *conf_, const mf_dims *dims
                      MF_NORMAL(c->init_std));
 }
 
-/* s [T,E], with a very small number for what may not be chosen: padding, and all but the `most`
- * best of a token. */
+/* Returns s [T,E] with a very small number for pairs that may not be chosen: padding, and all
+ * experts except the `most` best experts of a token. */
 static mf_tensor *candidates(mf_graph *g, const mf_router_in *in, mf_tensor *s, int64_t most)
 {
     const int64_t T = (int64_t)in->batch * in->seq, E = in->experts;
@@ -66,9 +67,10 @@ static int route(void *self_, mf_ctx *ctx, mf_graph *g, const mf_router_in *in, 
         c->score == SIGMOID ? mf_div(g, s, mf_affine(g, mf_sum(g, s, 2u, true), 1, 1e-20)) : s;
     mf_tensor *order = mf_stop_gradient(g, c->score == LOGIT ? z : s);
     order = mf_reshape(g, candidates(g, in, order, most), mf_shape2(B, n * E));
-    mf_tensor *pair = mf_topk(g, order, picks); /* [B,n k]: E token + expert, best first */
+    mf_tensor *pair = mf_topk(g, order, picks); /* [B,n k]: pair number E token + expert,
+                                                 * best first */
 
-    /* budget [B,n k]: 1 for the first k n of the real tokens */
+    /* budget [B,n k]: 1 for the first k n pairs of the n real tokens, else 0 */
     mf_tensor *budget = mf_affine(g, mf_take(g, order, pair), 0, 1);
     if (in->mask) {
         mf_tensor *real = mf_sum(g, mf_reshape(g, in->mask, mf_shape2(B, n)), 2u, true);
@@ -80,7 +82,7 @@ static int route(void *self_, mf_ctx *ctx, mf_graph *g, const mf_router_in *in, 
     }
     mf_tensor *chosen = mf_reshape(g, mf_put(g, budget, pair, n * E), mf_shape2(T, E));
     mf_tensor *gate = NULL;
-    if (c->score == LOGIT) { /* softmax over the chosen ones, 0 where there are none */
+    if (c->score == LOGIT) { /* softmax over the chosen experts; 0 if no expert is chosen */
         mf_tensor *high = mf_stop_gradient(g, mf_row_max(g, z));
         gate = mf_mul(g, mf_exp(g, mf_sub(g, z, high)), chosen);
     } else {

@@ -2,20 +2,20 @@
  *
  *     s = sigmoid(W x), choose the k largest of s + b, gate = s / (sum of the chosen s) * scale
  *
- * score = sqrt_softplus: s = sqrt(ln(1 + e^(W x))) (DeepSeek-V4 2026, with scale 1.5). A logit
- * below -69 counts as s = 1e-15, without a gradient, where f32 has no smaller root. score =
+ * score = sqrt_softplus: s = sqrt(ln(1 + e^(W x))) (DeepSeek-V4 2026, with scale 1.5). For a
+ * logit below -69, where f32 has no smaller root, s is 1e-15 without a gradient. score =
  * softmax: s = softmax(W x) over all experts (ERNIE 4.5 2025).
  *
- * With renormalize = no, and with auto if k = 1 (where s / s would always be 1), gate is
- * s * scale.
+ * The gate is s * scale with renormalize = no, and with renormalize = auto if k = 1 (where s /
+ * s would always be 1).
  *
  * b is not a parameter: after each step b_e += rate * sign(mean load - load_e), which balances
- * loads without a gradient. With groups > 1 the experts form that many groups of neighbours; a
+ * loads without a gradient. With groups > 1 the experts form that many groups of neighbours. A
  * group's score is the sum of its two largest s + b, and experts are chosen only from the
  * topk_groups best groups. moe.renormalize has no effect. seq_aux_weight adds the small loss
  * within each sequence, averaged over the sequences with tokens (eq. 17-20; the paper uses
- * 1e-4). What it counts are the k largest s of each token (eq. 18), or, with seq_aux_count =
- * chosen, the experts that the token has, those with the largest s + b of the best groups.
+ * 1e-4). The loss counts the k largest s of each token (eq. 18). With seq_aux_count = chosen it
+ * counts the chosen experts of the token, those with the largest s + b in the best groups.
  * Parameters: E d; b is saved with the model. */
 #include <moefw/moefw.h>
 
@@ -58,7 +58,7 @@ static int init(void *self_, mf_ctx *ctx, const void *conf_, const mf_dims *dims
     return rc == MF_OK ? mf->buffer(ctx, "bias", mf_shape1(dims->experts), MF_ZEROS) : rc;
 }
 
-/* score [T,E], less 10,000 for the experts of closed groups */
+/* score [T,E], minus 10,000 for the experts of closed groups */
 static mf_tensor *open_groups(const router *self, mf_graph *g, mf_tensor *score, int64_t T)
 {
     const conf *c = self->c;
@@ -74,8 +74,8 @@ static mf_tensor *open_groups(const router *self, mf_graph *g, mf_tensor *score,
     return mf_reshape(g, s, mf_shape2(T, self->experts));
 }
 
-/* mean over sequences with tokens of sum_e f_e P_e, f_e = E / (k n) x choices, P_e = mean
- * of s / sum s */
+/* mean over sequences with tokens of sum_e f_e P_e, where f_e = E / (k n) x choices of e and
+ * P_e = mean of s / sum s */
 static mf_tensor *sequence_loss(const router *self, mf_graph *g, const mf_router_in *in,
                                 mf_tensor *prob, mf_tensor *score)
 {
@@ -89,7 +89,7 @@ static mf_tensor *sequence_loss(const router *self, mf_graph *g, const mf_router
         prob = mf_mul(g, prob, m);
         count = mf_sum(g, mf_reshape(g, in->mask, mf_shape2(B, n)), 2u, true);
         sequences = mf_sum(g, mf_clamp(g, count, 0, 1), MF_ALL, false);
-        count = mf_clamp(g, count, 1, 1e30); /* [B,1] real tokens */
+        count = mf_clamp(g, count, 1, 1e30); /* [B,1] number of real tokens */
     }
     mf_tensor *f = mf_sum(g, mf_reshape(g, hot, mf_shape3(B, n, E)), 2u, false);
     mf_tensor *p = mf_sum(g, mf_reshape(g, prob, mf_shape3(B, n, E)), 2u, false);
@@ -111,8 +111,8 @@ static int route(void *self_, mf_ctx *ctx, mf_graph *g, const mf_router_in *in, 
                    : c->score == SOFTMAX
                        ? mf_softmax(g, out->logits)
                        : mf_sqrt(g, mf_clamp(g, mf_softplus(g, out->logits), 1e-30, 1e30));
-    /* Divided by the sum over all experts, s is a distribution. The gates of the chosen experts
-     * stay the same, because they are renormalised. */
+    /* Divided by its sum over all experts, s is a distribution. The gates of the chosen experts
+     * do not change, because they are renormalised. */
     mf_tensor *share = mf_div(g, s, mf_affine(g, mf_sum(g, s, 2u, true), 1, 1e-20));
     const bool sums_to_1 = c->renormalize == AUTO ? self->top_k > 1 : c->renormalize == YES;
     out->prob = sums_to_1 ? share : s;

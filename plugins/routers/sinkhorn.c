@@ -6,10 +6,10 @@
  *     largest of a scaled row are chosen. gate = softmax or sigmoid of the chosen logits: the
  *     scaling has no gradient. Gates by sigmoid are not renormalised.
  *
- * Columns come first, so that the subtraction matters: every token begins with the same
- * largest element. Padding has no mass. The scaling is over all tokens of a micro-batch, also
- * over the documents of a packed sequence. In training a token's choice depends on the other
- * tokens of the batch; in evaluation and generation it does not. Parameters: E d. */
+ * Columns are scaled first, so the subtraction has an effect: every token begins with the same
+ * largest element. Padding has no mass. The scaling is over all tokens of a micro-batch,
+ * including all documents of a packed sequence. In training a token's choice depends on the
+ * other tokens of the batch; in evaluation and generation it does not. Parameters: E d. */
 #include <moefw/moefw.h>
 
 enum { SOFTMAX, SIGMOID };
@@ -31,8 +31,8 @@ static int init(void *self_, mf_ctx *ctx, const void *conf_, const mf_dims *dims
                      MF_NORMAL(c->init_std));
 }
 
-/* e^logits [T,E] after c->iterations scalings of columns and rows, without a gradient. Padding
- * has no mass. */
+/* Returns e^logits [T,E] after c->iterations scalings of columns and rows, without a gradient.
+ * Padding has no mass. */
 static mf_tensor *balance(const conf *c, mf_graph *g, const mf_router_in *in, mf_tensor *logits)
 {
     const int64_t T = (int64_t)in->batch * in->seq, E = in->experts;

@@ -6,12 +6,12 @@
  *     C = softmax of z over the slots,  output of token t = sum_s C_ts (output of slot s)
  *
  * Phi [S,d] and scale, which begins at 1, are learned. In training with noise > 0 a number
- * drawn from N(0, noise) is added to each z, an option of that code. That code computes the
- * number of slots from a capacity; here `slots` is their number. Padding takes no part: its
- * weights are 0.
+ * drawn from N(0, noise) is added to each z; this is an option of the vmoe code. The vmoe code
+ * computes the number of slots from a capacity; here `slots` is the number of slots per expert.
+ * The weights of padding are 0.
  *
- * A token's output depends on all tokens of its sequence, later ones too: a causal decoder
- * refuses this router unless moe.force_causal = yes. top_k and capacity have no meaning here.
+ * A token's output depends on all tokens of its sequence, including later tokens. So a causal
+ * decoder refuses this router unless moe.force_causal = yes. top_k and capacity have no effect.
  * Parameters: slots E d + 1. */
 #include <moefw/moefw.h>
 
@@ -44,7 +44,7 @@ static int route(void *self_, mf_ctx *ctx, mf_graph *g, const mf_router_in *in, 
     z = mf_mul(g, z, mf->use(ctx, g, "scale"));
     if (mf->training(g) && c->noise > 0)
         z = mf_add(g, z, mf_scale(g, mf_gaussian(g, mf_shape2(T, S)), c->noise));
-    /* softmax works on rows, so the tokens of a sequence become a row: [B,S,n] */
+    /* softmax works on rows, so the tokens of a sequence are moved into a row: [B,S,n] */
     mf_tensor *by_slot = mf_transpose(g, mf_reshape(g, z, mf_shape3(B, n, S)), 0, 2, 1, 3);
     if (in->mask) {
         mf_tensor *hidden = mf_affine(g, in->mask, 1e9, -1e9);

@@ -9,9 +9,9 @@
  *     gradient:    dz_e = dgate p_m (1[e = m] - p_e), without the factor .3333
  *
  * The second expert is chosen in the same way without the first, and so on up to k; the
- * published code has k = 1 and 2. max |z_e| of the mask counts the experts chosen before, too.
- * Gates of a token do not sum to 1; moe.renormalize has no effect. P of the record is the
- * softmax over all experts. Parameters: E d. */
+ * published code supports k = 1 and 2. max |z_e| of the mask includes the experts that were
+ * chosen before. Gates of a token do not sum to 1; moe.renormalize has no effect. P of the
+ * record is the softmax over all experts. Parameters: E d. */
 #include <moefw/moefw.h>
 #include <math.h>
 
@@ -43,8 +43,8 @@ static int infer(mf_infer *in)
     return MF_OK;
 }
 
-/* p [E]: the probabilities from which choice j of a token is drawn; chosen [j] are the experts
- * before it. Returns the most probable expert. */
+/* Computes p [E], the probabilities from which choice j of a token is drawn; chosen [j] are the
+ * experts of earlier choices. Returns the most probable expert. */
 static int64_t masked_softmax(const float *z, int64_t E, const int32_t *chosen, int64_t j,
                               double jitter, float *p)
 {
@@ -55,7 +55,8 @@ static int64_t masked_softmax(const float *z, int64_t E, const int32_t *chosen, 
             if (chosen[i] == e) p[e] = -INFINITY;
         if (p[e] != -INFINITY && (best < 0 || p[e] > p[best])) best = e;
     }
-    if (best < 0) /* no finite logit is left: the first expert that was not chosen */
+    /* If no finite logit is left, the first expert that was not chosen yet is used. */
+    if (best < 0)
         for (int64_t e = E - 1; e >= 0; e--) {
             bool fresh = true;
             for (int64_t i = 0; i < j; i++)
@@ -75,7 +76,8 @@ static int64_t masked_softmax(const float *z, int64_t E, const int32_t *chosen, 
     return best;
 }
 
-/* An expert drawn from p: the largest ln p + Gumbel noise, with uniform numbers u [E]. */
+/* Returns an expert drawn from p: the largest ln p + Gumbel noise, with uniform numbers
+ * u [E]. */
 static int64_t drawn(const float *p, const float *u, int64_t E, int64_t best)
 {
     float most = -INFINITY;

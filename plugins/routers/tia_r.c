@@ -1,4 +1,4 @@
-/* tia_r: token-importance aware routing (the Switch extension TIA-R).
+/* tia_r: routing that depends on the importance of tokens (the Switch extension TIA-R).
  *
  *     s_t = |x_t|_2,   s~_t = (s_t - mean(s)) / (std(s) + 1e-6),   l' = W x + b + lambda s~_t
  *
@@ -6,8 +6,8 @@
  * change: as printed (mode = literal) it changes only the size of the logits. The paper's code
  * uses s~ to decide which tokens are admitted when an expert is full: mode = priority, the
  * default. This has an effect only with a capacity, and replaces moe.priority. x is the output
- * of a norm, RMSNorm or LayerNorm, so that all s_t are nearly sqrt(d) until training has moved
- * the norm's weights apart: up to then rounding errors decide much of the order. mean and std
+ * of a norm, RMSNorm or LayerNorm, so all s_t are nearly sqrt(d) until training has made the
+ * norm's weights different. Until then rounding errors mostly decide the order. mean and std
  * are over the real tokens of the batch; std divides by n (population) or n - 1 (sample).
  * Parameters: E d, with bias E more. */
 #include <moefw/moefw.h>
@@ -43,14 +43,14 @@ static int init(void *self_, mf_ctx *ctx, const void *conf_, const mf_dims *dims
     return rc;
 }
 
-/* The square root, with the gradient 0 at 0. */
+/* Returns the square root, whose gradient is set to 0 at 0. */
 static mf_tensor *root(mf_graph *g, mf_tensor *x)
 {
     return mf_sqrt(g, mf_clamp(g, x, 1e-30, 1e30));
 }
 
-/* s~ [T,1]. As a rank of tokens it has no gradient; in the printed formula it is a function of
- * x like any other. */
+/* Returns s~ [T,1]. If it ranks tokens, it has no gradient. In the printed formula it is a
+ * function of x with a gradient. */
 static mf_tensor *importance(const conf *c, mf_graph *g, const mf_router_in *in)
 {
     const int64_t T = (int64_t)in->batch * in->seq;

@@ -1,17 +1,17 @@
-/* top_p: as many experts as make up a share of the probability (Huang et al. 2024, Harder Tasks
- * Need More Experts, eq. 4).
+/* top_p: a token has as many experts as are needed for a share of the probability (Huang et al.
+ * 2024, Harder Tasks Need More Experts, eq. 4).
  *
  *     P = softmax(W x), sorted: p_1 >= p_2 >= ...
  *     experts 1 .. t, the fewest whose p sum to at least `p`;   gate = p (renormalize = yes: p
  *     divided by the sum over the chosen experts)
  *
- * The expert that takes the sum over the share is among them, so a token has at least one; of
- * equal p the lower index comes first. top_k has no effect. With most = m a token has at most m
- * experts, and only so many assignments take memory; 0: up to E. A capacity is computed from
- * top_k if m is 0, else from m.
+ * The expert with which the sum reaches the share is included, so a token has at least one
+ * expert. Of equal p the lower index comes first. top_k has no effect. With most = m a token
+ * has at most m experts, and memory is allocated for only m assignments; 0: up to E. A capacity
+ * is computed from top_k if m is 0, else from m.
  *
- * The paper adds a loss of the mean entropy of P, without which P flattens and all experts are
- * taken: the regularizer `entropy`, weight 1e-4. Parameters: E d. */
+ * The paper adds a loss of the mean entropy of P. Without it P becomes flat and all experts are
+ * chosen. This loss is the regularizer `entropy`, weight 1e-4. Parameters: E d. */
 #include <moefw/moefw.h>
 
 typedef struct {
@@ -30,7 +30,8 @@ static int init(void *self_, mf_ctx *ctx, const void *conf_, const mf_dims *dims
                      MF_NORMAL(c->init_std));
 }
 
-/* [n,n]: 1 where row < column, so that a row times it is the sums of what comes before. */
+/* [n,n] matrix: 1 where row < column, else 0. A row vector times this matrix is the sums of all
+ * earlier elements. */
 static mf_tensor *triangle(mf_graph *g, int64_t n)
 {
     mf_tensor *i = mf_arange(g, n);
@@ -55,7 +56,7 @@ static int route(void *self_, mf_ctx *ctx, mf_graph *g, const mf_router_in *in, 
     if (c->renormalize)
         gate = mf_div(g, gate, mf_clamp(g, mf_sum(g, gate, 2u, true), 1e-20, 1e30));
     out->gate = mf_reshape(g, gate, mf_shape1(T * m));
-    /* (index + 1) taken - 1: the expert, or -1 */
+    /* the expert number is (index + 1) taken - 1, or -1 */
     mf_tensor *ones = mf->constant(g, MF_I32, mf_shape1(1), &one);
     mf_tensor *expert = mf_mul(g, mf_add(g, index, ones), mf_cast(g, taken, MF_I32));
     out->expert = mf_reshape(g, mf_sub(g, expert, ones), mf_shape1(T * m));

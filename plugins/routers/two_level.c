@@ -1,12 +1,13 @@
-/* two_level: a group of experts, then an expert of the group (Jordan, Jacobs 1994, Hierarchical
- * Mixtures of Experts, eq. 2; Shazeer et al. 2017, appendix B).
+/* two_level: chooses a group of experts, then an expert of the group (Jordan, Jacobs 1994,
+ * Hierarchical Mixtures of Experts, eq. 2; Shazeer et al. 2017, appendix B).
  *
  *     P(e) = softmax(V x)_group(e)  softmax over the group of (W x)_e
  *
- * Groups are of neighbours and of one size: groups = 0 takes the largest divisor of E up to its
- * root. With open = n > 0 experts are chosen only from the n groups that are most probable, as
- * in Shazeer et al., whose two levels are sparse; P stays as it is. Noise on the logits is that
- * paper's, not this router's. Parameters: (E + groups) d. */
+ * Groups consist of neighbouring experts and have the same size; groups = 0 uses the largest
+ * divisor of E up to its root as the number of groups. With open = n > 0 experts are chosen
+ * only from the n most probable groups, as in Shazeer et al., whose two levels are sparse; P
+ * does not change. Shazeer et al. add noise to the logits; this router does not. Parameters: (E
+ * + groups) d. */
 #include <moefw/moefw.h>
 
 typedef struct {
@@ -19,7 +20,7 @@ typedef struct {
     int64_t groups, size;
 } router;
 
-/* The largest divisor of E that is at most its square root. */
+/* Returns the largest divisor of E that is at most its square root. */
 static int64_t near_root(int64_t experts)
 {
     int64_t best = 1;
@@ -61,7 +62,8 @@ static int route(void *self_, mf_ctx *ctx, mf_graph *g, const mf_router_in *in, 
     mf_tensor *within = mf_softmax(g, mf_reshape(g, logits, mf_shape3(T, G, n)));
     mf_tensor *p = mf_mul(g, within, mf_reshape(g, group, mf_shape3(T, G, 1)));
     out->prob = mf_reshape(g, p, mf_shape2(T, in->experts));
-    if (self->c->open > 0 && self->c->open < G) { /* the others get a score below 0 */
+    /* the experts of the other groups get a score below 0 */
+    if (self->c->open > 0 && self->c->open < G) {
         mf_tensor *top = mf_topk(g, group, self->c->open), *still = mf_stop_gradient(g, group);
         mf_tensor *open = mf_put(g, mf_affine(g, mf_take(g, still, top), 0, 1), top, G);
         mf_tensor *score =

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A newline would end the line early, so it becomes a blank. */
+/* Replaces a newline by a blank, because it would end the line early. */
 static int write_piece(void *arg, const char *text, size_t n, int32_t token)
 {
     (void)arg, (void)token;

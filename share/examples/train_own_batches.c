@@ -1,5 +1,5 @@
-/* train_own_batches.c: trains a language model on batches from the program. The "text" counts
- * upwards in steps of 1 to 3, so the next token follows from the two before it.
+/* train_own_batches.c: trains a language model on batches that the program makes. The "text"
+ * counts upwards in steps of 1 to 3, so the two previous tokens determine the next token.
  *
  *     cc train_own_batches.c $(pkg-config --cflags --libs libmoefw) && ./a.out [STEPS] */
 #include <moefw/run.h>
@@ -43,7 +43,7 @@ static int train(moefw_run *run, const char *steps)
     for (size_t i = 0; rc == MF_OK && i < sizeof options / sizeof *options; i++)
         rc = moefw_run_set(run, options[i][0], options[i][1]);
     if (rc == MF_OK) rc = moefw_run_set(run, "train.steps", steps);
-    if (rc == MF_OK) rc = moefw_run_start(run, NULL); /* nothing is written */
+    if (rc == MF_OK) rc = moefw_run_start(run, NULL); /* the run writes no files */
     const moefw_batch batch = {sizeof batch, ROWS, WIDTH, tokens, targets, NULL};
     while (rc == MF_OK && !moefw_run_done(run)) {
         moefw_step step = {.size = sizeof step};

@@ -10,7 +10,7 @@
 typedef struct {
     const char *router, *steps;
     moefw_run *run;
-    double loss; /* of the validation data */
+    double loss; /* loss of the validation data */
     int rc;
 } model;
 

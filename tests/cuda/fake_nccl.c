@@ -1,14 +1,16 @@
-/* fake_nccl.c: replaces NCCL, and those functions of CUDA that a communicator uses, between
- * processes of one machine. A message is a file in a folder whose name is the unique id.
+/* fake_nccl.c: replaces NCCL, and the CUDA functions that a communicator uses, for processes on
+ * one machine. A message is a file in a folder whose name is the unique id.
  *
- * The library is slow on purpose: communicators begin, groups are issued and messages move only
- * after random numbers of queries, and the pieces of a group move in a random order. The
- * process ends with status 98 after a use that NCCL forbids: a call while a group is being
- * issued, memory that is not of the device, a wait that could block; with 97 if memory is left.
- *   MOEFW_FAKE_SEED         draws
+ * The library is slow on purpose. Communicators begin, groups are issued and messages move only
+ * after random numbers of queries, and the pieces of a group move in a random order. After a
+ * use that NCCL forbids, the process ends with status 98: a call while a group is being issued,
+ * memory that is not on the device, a wait that could block. It ends with 97 if memory was
+ * not freed.
+ *
+ *   MOEFW_FAKE_SEED         seed of the random numbers
  *   MOEFW_FAKE_NCCL_FAIL    the call of NCCL or CUDA with this number fails
- *   MOEFW_FAKE_NCCL_ASYNC   with the group of this number a peer has failed
- *   MOEFW_FAKE_NCCL_RANK    both only on this rank (RANK)
+ *   MOEFW_FAKE_NCCL_ASYNC   a peer fails during the group with this number
+ *   MOEFW_FAKE_NCCL_RANK    both failures occur only on this rank (RANK)
  *   MOEFW_FAKE_NCCL_GPUS    number of devices (8) */
 #include <errno.h>
 #include <fcntl.h>
@@ -30,7 +32,7 @@ typedef struct piece {
     size_t bytes;
     int peer;
     bool sends, done;
-    uint64_t number; /* of the messages to or from this peer */
+    uint64_t number; /* number of messages to or from this peer */
 } piece;
 
 typedef struct group {
@@ -43,14 +45,14 @@ typedef struct group {
 struct ncclComm {
     int rank, ranks, late;
     char folder[NCCL_UNIQUE_ID_BYTES];
-    uint64_t *sent, *received; /* [ranks] */
-    group *first, *last;       /* on the stream */
-    uint64_t groups, finished; /* begun on the stream, and done */
+    uint64_t *sent, *received; /* [ranks] numbers of messages */
+    group *first, *last;       /* queue of groups on the stream */
+    uint64_t groups, finished; /* groups: begun on the stream; finished: done */
     bool beginning, issuing, ended;
 };
 
 struct CUevent_st {
-    uint64_t after; /* groups that must be done */
+    uint64_t after; /* number of groups that must be done before */
 };
 struct CUstream_st {
     int used;
@@ -61,7 +63,7 @@ static struct {
     size_t bytes[MOST_BLOCKS];
     int objects;
     uint64_t draws, calls;
-    int depth; /* of group calls */
+    int depth; /* nesting depth of group calls */
     group *open;
     ncclComm_t comm;
 } all;
@@ -253,7 +255,7 @@ static void drop(group *g)
     free(g);
 }
 
-/* Moves those messages of the first group that are ready, in a drawn order. */
+/* Moves the messages of the first group that are ready, in a random order. */
 static void progress(ncclComm_t c)
 {
     group *g = c->first;
@@ -366,7 +368,7 @@ static ncclResult_t add(void *data, size_t count, int peer, ncclComm_t c, cudaSt
                                .peer = peer,
                                .sends = sends,
                                .number = sends ? c->sent[peer]++ : c->received[peer]++};
-    /* both sides have set the mark that it was taken */
+    /* in both cases the message now belongs to the group */
     return draw(4) == 0 ? ncclInProgress : ncclSuccess;
 }
 
@@ -416,8 +418,8 @@ static void forget(ncclComm_t c)
     char path[256];
     snprintf(path, sizeof path, "%s/rank-%d", c->folder, c->rank);
     unlink(path);
-    rmdir(c->folder); /* the last one to come */
-    if (all.open) drop(all.open); /* a call in it has failed */
+    rmdir(c->folder);             /* succeeds only for the last rank */
+    if (all.open) drop(all.open); /* still open after a failed call within the group */
     for (group *g = c->first, *next; g; g = next) {
         next = g->next;
         drop(g);

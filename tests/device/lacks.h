@@ -1,5 +1,5 @@
-/* lacks.h: takes kernels from the strict device's set, as MOEFW_STRICT_LACKS says: the set of a
- * device that does not have all. */
+/* lacks.h: removes the kernels that MOEFW_STRICT_LACKS names from the strict device's set. This
+ * simulates a device that does not have all kernels. */
 #ifndef TESTS_DEVICE_LACKS_H
 #define TESTS_DEVICE_LACKS_H
 
@@ -7,7 +7,7 @@
 #include <string.h>
 #include "kernels/kernel.h"
 
-/* Whether a list of words has this one. */
+/* Whether a list of words contains this word. */
 static bool listed(const char *list, const char *word)
 {
     const size_t n = strlen(word);

@@ -1,9 +1,9 @@
-/* launch.h: takes launches apart, so that a kernel of another set can run later with their
- * arguments, which may be elsewhere by then.
+/* launch.h: separates launches from their execution: a kernel of another set can run later with
+ * the arguments, which may have other addresses by then.
  *
- * A file that includes this header defines `launch`, which gets the arguments of each launch of
- * the set `launching`. Before the kernel runs, a mover replaces each pointer in the arguments,
- * by functions that launches.awk writes. */
+ * A file that includes this header defines `launch`, which receives the arguments of each
+ * launch of the set `launching`. Before the kernel runs, a mover replaces each pointer in the
+ * arguments, with functions that launches.awk generates. */
 #ifndef TESTS_DEVICE_LAUNCH_H
 #define TESTS_DEVICE_LAUNCH_H
 
@@ -12,12 +12,12 @@
 #include "kernels/kernel.h"
 
 typedef struct mover {
-    /* Returns the address that the kernel gets for p. argument: its name, for messages. */
+    /* Returns the address that replaces p for the kernel. argument: its name, for messages. */
     void *(*to)(const struct mover *m, const void *p, const char *argument);
     void *self;
-    /* Returns a weight whose parts, and what they point to, are where the kernel reads them.
-     * NULL: parts are read through `to`, and `room` gets the weight with a table of its parts,
-     * which the caller frees after the launch. */
+    /* Returns a weight whose parts, and everything they point to, are in memory that the kernel
+     * reads. NULL: parts are read through `to`. Then `room` receives the weight with a table of
+     * its parts, which the caller frees after the launch. */
     const mf_stored *(*weight)(const struct mover *m, const mf_stored *w);
     struct moved_weight {
         mf_stored w;
@@ -36,7 +36,7 @@ typedef struct launched_kernel {
     void (*run)(const mf_kernels *k, const mf_kctx *x, void *args);
 } launched_kernel;
 
-/* Writes to `to` [groups, parts] the parts of w, read at `from`, with their pointers moved. */
+/* Copies the parts of w, read at `from`, to `to` [groups, parts], and moves their pointers. */
 static inline void move_parts(const mover *m, const mf_stored *w, const mf_stored_part *from,
                               mf_stored_part *to)
 {
@@ -53,7 +53,7 @@ static inline const mf_stored *move_weight(const mover *m, const mf_stored *w)
 {
     if (m->weight) return m->weight(m, w);
     const mf_stored_part *part = moved(m, w->part, "the parts of a weight");
-    if (!part) return w; /* the device has found a fault, and does not launch */
+    if (!part) return w; /* the device has recorded a fault, and does not launch */
     m->room->table = malloc((size_t)(w->groups * w->parts) * sizeof *part);
     if (!m->room->table) abort();
     move_parts(m, w, part, m->room->table);
@@ -88,8 +88,8 @@ static inline void move_mf_update_args(const mover *m, mf_update_args *a)
 
 #include "launches.h"
 
-/* For each kernel NAME: move_NAME; run_NAME, which calls the kernel of a set; launch_NAME,
- * which hands its arguments to launch(). */
+/* The functions that launches.awk generates for each kernel NAME: move_NAME; run_NAME, which
+ * calls the kernel of a set; launch_NAME, which passes its arguments to launch(). */
 static void launch(const mf_kctx *x, int kernel, const void *args, size_t bytes);
 
 enum {
@@ -120,7 +120,7 @@ static const launched_kernel launched[KERNELS] = {
 #include "kernels/kernels.def"
 };
 
-/* A set that launches. */
+/* A kernel set whose kernels call launch(). */
 static const mf_kernels launching = {
 #define MF_KERNEL(fn, ...) .fn = launch_##fn,
 #include "kernels/kernels.def"

@@ -1,5 +1,5 @@
-/* recordings.h: the part of strict.c that records launches: a list of entries, of which each
- * replay queues copies. */
+/* recordings.h: the part of strict.c that records launches. A recording is a list of entries.
+ * Each replay queues copies of the entries. */
 #ifndef TESTS_DEVICE_RECORDINGS_H
 #define TESTS_DEVICE_RECORDINGS_H
 

@@ -1,24 +1,24 @@
-/* strict.c: a device for tests. It runs on the CPU, but as strictly as any device could be:
+/* strict.c: a device for tests. It runs on the CPU, but is as strict as any device could be:
  *
- *   memory    the host cannot access addresses of the device: it crashes. Kernels get other
- *             addresses (`real`), where the memory is. New memory holds NaN; kernels cannot
- *             read memory after it was freed
+ *   memory    the host crashes if it accesses addresses of the device. Kernels use other
+ *             addresses of this memory (`real`). New memory contains NaN, and kernels cannot
+ *             read freed memory
  *   streams   run late: queued work runs when the host waits. With MOEFW_STRICT_SEED some of it
- *             runs earlier, at random points, and streams take turns in a random order, as far
+ *             runs earlier, at random points, and streams alternate in a random order, as far
  *             as events allow
- *   copies    the host's memory must not change while a copy waits; the target of a copy to the
- *             host holds NaN until the copy is done
- *   launches  every pointer must be to memory of the device that is allocated
+ *   copies    the host's memory must not change between queueing and running a copy; the target
+ *             of a copy to the host contains NaN until the copy is done
+ *   launches  every pointer must point to allocated memory of the device
  *
- * MOEFW_STRICT_LACKS, a list of kernels, takes these from its set: "gemm topk", or "all" for
- * all but those that are launched outside of ops.
+ * MOEFW_STRICT_LACKS, a list of kernels such as "gemm topk", removes these from the device's
+ * set. "all" removes all kernels except those that are launched outside of ops.
  *
- * Recordings hold what is queued between their begin and end; in between the host must not
- * wait, and nothing is copied to or from its memory.
+ * A recording contains the work that is queued between its begin and end. Meanwhile the host
+ * must not wait, and nothing may be copied to or from the host's memory.
  *
- * After a violation every wait returns an error. With MOEFW_STRICT_STATS=1 the device prints
- * when it is closed how many copies, fills, waits, launches and calls there were, and the most
- * copies, waits and allocations between two optimizer steps. */
+ * After a violation every wait returns an error. With MOEFW_STRICT_STATS=1 the device prints,
+ * when it is closed, the numbers of copies, fills, waits, launches and calls, and the largest
+ * numbers of copies, waits and allocations between two optimizer steps. */
 #define _GNU_SOURCE
 #include <stdarg.h>
 #include <stdio.h>
@@ -43,35 +43,37 @@ typedef struct allocation {
 typedef enum entry_kind { LAUNCH, CALL, WRITE, READ, COPY, FILL, RECORD, WAIT } entry_kind;
 
 typedef struct event {
-    uint64_t queued, done; /* numbers of the last records that were queued and done */
+    uint64_t queued, done; /* numbers of the last records that were queued, and that
+                            * were done */
 } event;
 
 typedef struct entry {
     struct entry *next;
     entry_kind kind;
-    int kernel; /* LAUNCH: the kernel; the next two fields: its context and kernel set */
+    int kernel; /* for LAUNCH: the kernel; the next two fields are its context and kernel set */
     mf_kctx context;
     const mf_kernels *set;
-    const char *name; /* CALL: this and the next two fields */
+    const char *name; /* for CALL: this and the next two fields */
     void (*fn)(void *arg);
     int n_pointers;
-    void *to; /* of WRITE, READ, COPY, FILL */
+    void *to; /* for WRITE, READ, COPY, FILL */
     const void *from;
     int byte;
-    uint64_t sum; /* WRITE: checksum of the host's memory when the copy was queued */
-    event *event; /* RECORD, WAIT */
+    uint64_t sum; /* WRITE: checksum of the host's memory when it was queued */
+    event *event; /* for RECORD, WAIT */
     uint64_t ticket;
     size_t bytes;
-    size_t size; /* of args */
+    size_t size; /* size of args */
     _Alignas(16) char args[];
 } entry;
 
 typedef struct queue {
-    strict_stream head; /* first member: ops of plugins get its address */
+    strict_stream head; /* first member, because ops of plugins receive its address */
     struct strict *of;
     struct queue *next;
     entry *first, *tail, **last;
-    struct recording *records; /* where entries go instead, between record_begin and end */
+    struct recording *records; /* if not NULL, the recording to which entries are added, between
+                                * record_begin and end */
 } queue;
 
 typedef struct recording {
@@ -80,18 +82,19 @@ typedef struct recording {
 
 typedef struct strict {
     mf_backend_host host;
-    /* the region at the addresses that callers see, and at those that kernels get */
+    /* the region at the addresses that callers see, and at the addresses that kernels use */
     char *seen, *real;
     size_t region, used;
     allocation *allocations;
     queue *streams;
     const mf_kernels *set; /* kernel set of the launches that will be queued next */
-    uint64_t random;       /* state of the generator; 0: all work runs as late as possible */
+    uint64_t random;       /* state of the random generator; 0: all work runs as late
+                            * as possible */
     int error;
     char message[512];
     counts all, step; /* counts since the device was opened, and since the last step began */
     long steps, most_copies, most_waits, most_blocks, recordings;
-    bool updating; /* the last launch was adamw */
+    bool updating; /* the last launch was the kernel adamw */
 } strict;
 
 static strict *of(mf_device *d)
@@ -162,8 +165,8 @@ static void free_block(mf_device *d, void *block)
     free(a);
 }
 
-/* Returns the address that kernels get for p. NULL: they must not access the bytes there, and a
- * violation is recorded. */
+/* Returns the address that kernels use for p. Returns NULL and records a violation if kernels
+ * must not access these bytes. */
 static void *real_of(strict *s, const void *p, size_t bytes, const char *who, const char *what)
 {
     const char *c = p;
@@ -290,8 +293,8 @@ static bool ready(const queue *t)
     return t->first && (t->first->kind != WAIT || t->first->event->done >= t->first->ticket);
 }
 
-/* Runs the first entry of one of the streams that can continue; with a seed the choice is
- * random. Returns false if there is none. */
+/* Runs the first entry of a stream that can continue. With a seed the stream is chosen at
+ * random. Returns false if no stream can continue. */
 static bool run_some(strict *s)
 {
     queue *can[64];
@@ -342,8 +345,8 @@ static entry *append(queue *t, entry_kind kind, size_t bytes)
 
 /* ---- launches ---- */
 
-/* Counts a launch. A step lasts from the first launch of adamw in an optimizer step to that in
- * the next. */
+/* Counts a launch. A step lasts from the first launch of adamw in an optimizer step to the
+ * first launch of adamw in the next step. */
 static void count_launch(strict *s, int kernel)
 {
     const bool update = kernel == KERNEL_adamw;
@@ -393,8 +396,8 @@ static void run_launch(strict *s, entry *e)
     free(room.table);
 }
 
-/* can_pack has no argument for the device, so the kernel set that packs weights is a global. A
- * process has only one such set. */
+/* can_pack has no argument for the device, so the kernel set that packs weights is a global
+ * variable. A process uses only one such set. */
 static const mf_kernels *packer;
 static bool can_pack(int type, int64_t n, int64_t k)
 {
@@ -591,7 +594,7 @@ static int synchronize(mf_device *d, void *which)
     return s->error;
 }
 
-/* ---- life ---- */
+/* ---- opening and closing ---- */
 
 static void print_counts(const strict *s)
 {

@@ -1,6 +1,7 @@
-/* command.c: as command.h describes. A library that looks for leaks is loaded after faults.so,
- * so it sees the allocations that do not fail. Its reports go to files of their own, so the
- * output and the status of the program do not change. */
+/* command.c: implements command.h. A library that looks for leaks is loaded after faults.so, so
+ * faults.so is called first, and the library only sees allocations that do not fail. Its
+ * reports are written to files of their own, so the output and the status of the program do
+ * not change. */
 #include "tests/faults/command.h"
 #include "tests/faults/tree.h"
 
@@ -72,14 +73,14 @@ static void preload(void)
              "detect_leaks=1:exitcode=0:log_path=%s/%s:fast_unwind_on_malloc=%d", setup.base,
              report_name, !setup.stacks);
     setenv("LSAN_OPTIONS", options, 1);
-    /* The library of ASan must be the first one. */
+    /* The library of ASan must be loaded first. */
     snprintf(options + strlen(options), sizeof options - strlen(options),
              ":verify_asan_link_order=0:handle_segv=0:handle_abort=0");
     setenv("ASAN_OPTIONS", options, 1);
 }
 
-/* Adds the first line of a report that has `word` in it, and the functions of its first stack
- * behind it. */
+/* Appends the first line of a report that contains `word`, and the functions of the first stack
+ * after this line. */
 static void shorten(const char *text, char *to)
 {
     const char *line = strstr(text, "==ERROR: "), *end, *in;
@@ -99,7 +100,7 @@ static void shorten(const char *text, char *to)
     }
 }
 
-/* Takes the reports of all processes of a command and removes them. */
+/* Reads the reports of all processes of a command and removes their files. */
 static void take_reports(char *to)
 {
     static char text[1 << 16], path[2 * PATH];
@@ -141,8 +142,8 @@ static void child(const char *folder, char *const *argv)
     _exit(99);
 }
 
-/* Seconds that a run may take: more on a machine that has other work. Reading a file of a
- * megabyte byte by byte takes half a second. */
+/* Seconds that a run may take. The limit is longer on a machine with other work. Reading a file
+ * of a megabyte byte by byte takes half a second. */
 static time_t patience(void)
 {
     double load = 0;
@@ -170,7 +171,7 @@ static result run_words(const char *folder, char *const *argv)
         }
         nanosleep(&(struct timespec){0, pause}, NULL);
     }
-    kill(-pid, SIGKILL); /* child processes that did not end with it */
+    kill(-pid, SIGKILL); /* ends child processes that did not end with the program */
     r.ended = WIFEXITED(status);
     r.status = r.ended ? WEXITSTATUS(status) : -WTERMSIG(status);
     snprintf(out, sizeof out, "%s/out", setup.base);

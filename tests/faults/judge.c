@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Files whose content another run need not repeat. */
+/* Whether the content of the file may differ in each run. */
 static bool differs_always(const char *name)
 {
     const size_t n = strlen(name);
@@ -20,7 +20,7 @@ static bool is_leftover(const char *name)
     return strstr(name, ".tmp") != NULL;
 }
 
-/* Whether a comparison depends on the file. */
+/* Whether the result of a comparison depends on the file. */
 static bool is_result(const char *name)
 {
     const char *slash = strrchr(name, '/'), *leaf = slash ? slash + 1 : name;
@@ -39,7 +39,7 @@ static bool has_checkpoint(const tree *t, const char *run)
     return false;
 }
 
-/* Whether b begins with a, which ends with a line. */
+/* Whether b begins with a, and a ends with a line end. */
 static bool is_prefix(const file *a, const file *b)
 {
     return a->size <= b->size && memcmp(a->data, b->data, a->size) == 0;
@@ -68,19 +68,19 @@ static void complain(counts *c, const verb *v, const char *what, const result *r
            kinds[setup.plan->kind], setup.plan->nth, setup.plan->always ? "and on" : "once",
            setup.plan->error, what, r->status, r->err);
     fflush(stdout);
-    /* the folders are kept so that a person can look at them */
+    /* the folders are kept for inspection by the developer */
     if (getenv("MOEFW_FAULT_KEEP")) exit(1);
 }
 
-/* Whether a comparison named runs that failed and compared the others. */
+/* Whether a comparison reported that runs failed and compared the other runs. */
 static bool lacks_runs(const verb *v, const result *r)
 {
     return strcmp(v->name, "compare") == 0 && strstr(r->err, "moefw: warning: ") &&
            strstr(r->err, " failed: ");
 }
 
-/* Blanks the numbers below "tokens/s" in a table: steps repeated after a fault, and steps that
- * read the clock less often, have the same results but their own times. */
+/* Blanks the numbers below "tokens/s" in a table. Steps repeated after a fault, and steps that
+ * read the clock less often, have the same results but other times. */
 static void blank_speeds(char *table)
 {
     static const char title[] = "tokens/s";
@@ -106,8 +106,8 @@ static bool same_table(const char *a, const char *b)
     return strcmp(one, other) == 0;
 }
 
-/* Whether two files differ only in times, after blank_speeds, and in the hash of a file that
- * has times (a manifest; stored.json in the sums of a manifest). */
+/* Whether two files differ only in times, after blank_speeds, and in hashes of files that
+ * contain times (a manifest; stored.json in the sums of a manifest). */
 static bool same_but_times(const file *f, const file *g)
 {
     static const char *const keys[] = {
@@ -134,14 +134,14 @@ static bool same_but_times(const file *f, const file *g)
     return i == f->size && j == g->size;
 }
 
-/* Whether a run that succeeded may lack the file, or have another content in it, since a
- * warning names the cause. */
+/* Whether the file may be missing or different although the run succeeded, because a warning
+ * names the cause. */
 static bool is_excused(const char *name, const char *err)
 {
     static const struct {
         const char *warning, *leaf;
     } excuses[] = {{"moefw: warning: no report: ", "report.html"},
-                   {" of the processor: ", "manifest.json"}, /* the message names it */
+                   {" of the processor: ", "manifest.json"}, /* the message names this file */
                    {" of the processor: ", "MANIFEST.json"},
                    {" of the processor: ", "report.html"},
                    {" of the processor: ", "run.trace"}};
@@ -151,8 +151,8 @@ static bool is_excused(const char *name, const char *err)
     return false;
 }
 
-/* Whether a report differs from the expected one only because the metrics beside it do: it must
- * equal the page that the command `report` makes of the run when no call fails. */
+/* Whether a report differs from the expected one only because the metrics in its folder differ.
+ * It must equal the page that the command `report` makes of the run when no call fails. */
 static bool is_of_its_run(const file *page)
 {
     static const char leaf[] = "/report.html", again[] = "again.html";
@@ -170,7 +170,7 @@ static bool is_of_its_run(const file *page)
     return is;
 }
 
-/* Every file as expected. */
+/* Checks that every file is as expected. */
 static void judge_files(counts *c, const verb *v, const result *r, const tree *now,
                         const tree *good)
 {
@@ -179,8 +179,8 @@ static void judge_files(counts *c, const verb *v, const result *r, const tree *n
     for (int i = 0; i < good->n; i++) {
         const file *f = &good->files[i], *g = tree_find(now, f->name);
         if (differs_always(f->name) ? g != NULL : same(f, g) || same_but_times(f, g)) continue;
-        /* A run of a comparison has done its work when it has measured; what it could not
-         * write after that is in its log. */
+        /* A run of a comparison is complete when it has measured. Files that it could not write
+         * after that are named in its log. */
         if (compared && !is_result(f->name)) continue;
         if (is_excused(f->name, r->err)) continue;
         if (g && is_of_its_run(g)) continue;
@@ -200,7 +200,8 @@ static void judge_passed(counts *c, const verb *v, const result *r, const result
         judge_files(c, v, r, now, good);
 }
 
-/* Only the results or the messages of the command could not be written: its work is done. */
+/* Checks a command of which only the results or the messages could not be written: the work
+ * itself must be complete. */
 static void judge_silent(counts *c, const verb *v, const result *r, const tree *now,
                          const tree *good)
 {
@@ -212,8 +213,9 @@ static void judge_silent(counts *c, const verb *v, const result *r, const tree *
         judge_files(c, v, r, now, good);
 }
 
-/* Whether a file with times in it is whole. They may differ from those of a run without faults,
- * since the clock moves with each reading, and what failed reads it less often. */
+/* Whether a file that contains times is complete. The times may differ from those of a run
+ * without faults, because the clock moves with each reading, and a failed call reads it
+ * less often. */
 static bool is_whole(const file *f)
 {
     static const char *const ends[][2] = {
@@ -229,13 +231,14 @@ static bool is_whole(const file *f)
     return false;
 }
 
-/* OpenMP's own message about a thread that it cannot start. LLVM's library then aborts. */
+/* Whether the message is OpenMP's own, about a thread that it cannot start. LLVM's library
+ * then aborts. */
 static bool is_openmp_word(const result *r)
 {
     return strstr(r->err, "libgomp: ") || strstr(r->err, "OMP: Error #34: ");
 }
 
-/* Whether a line says what failed; a warning alone is not enough. */
+/* Whether a line of the message says what failed. A warning alone is not enough. */
 static bool has_message(const result *r)
 {
     static const char ours[] = "moefw: ", warning[] = "warning: ";
@@ -246,7 +249,8 @@ static bool has_message(const result *r)
     return false;
 }
 
-/* Checks a run that failed: every file is an old or a finished one, and none is missing. */
+/* Checks a run that failed: every file is either an old file or a finished new file, and none
+ * is missing. */
 static void judge_failed(counts *c, const verb *v, const result *r, const tree *now,
                          const tree *start, const tree *good)
 {
@@ -266,7 +270,7 @@ static void judge_failed(counts *c, const verb *v, const result *r, const tree *
             complain(c, v, what, r);
             return;
         }
-        if (strstr(f->name, "/best/step-")) continue; /* checked when it is read */
+        if (strstr(f->name, "/best/step-")) continue; /* checked when the file is read */
         /* checked at the end of the comparison */
         if (strcmp(v->name, "compare") == 0) continue;
         if (differs_always(f->name) || same(f, g) || same_but_times(f, g)) continue;
@@ -275,7 +279,7 @@ static void judge_failed(counts *c, const verb *v, const result *r, const tree *
         if (g && is_whole(f)) continue;
         if (strstr(f->name, "/latest") && f->size == 7 && strncmp(f->data, "step-", 5) == 0)
             continue;
-        /* A folder without a checkpoint counts as no run. */
+        /* A folder without a checkpoint does not count as a run. */
         if (setup.plan->always && v->run && !has_checkpoint(now, v->run)) continue;
         snprintf(what, sizeof what, "%s is %s", f->name, g ? "unfinished" : "unexpected");
         complain(c, v, what, r);
@@ -290,7 +294,8 @@ static void judge_failed(counts *c, const verb *v, const result *r, const tree *
     }
 }
 
-/* A run with a checkpoint resumes, and ends with the bits of an uninterrupted run. */
+/* Checks that a run with a checkpoint resumes, and ends with the bits of an
+ * uninterrupted run. */
 static void judge_resume(counts *c, const verb *v, const result *r, const char *work,
                          const tree *now, const tree *good)
 {
@@ -309,7 +314,7 @@ static void judge_resume(counts *c, const verb *v, const result *r, const char *
     tree_free(&later);
 }
 
-/* A comparison that failed can be continued, and ends with the same table. */
+/* Checks that a comparison that failed can be continued, and ends with the same table. */
 static void judge_compare(counts *c, const verb *v, const char *work, const tree *now,
                           const result *expected)
 {
@@ -329,7 +334,8 @@ static bool is_documented(const result *r)
     return r->status <= 7 || r->status == 75 || r->status == 130;
 }
 
-/* Repeats a run that had a report, to get the functions that led to the block. */
+/* Repeats a run that had a report of a leak, to find the functions that led to
+ * the allocation. */
 static void tell_report(counts *c, const verb *v, const record *r, const char *work,
                         const result *got)
 {

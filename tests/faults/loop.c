@@ -1,24 +1,26 @@
-/* loop.c: runs whole commands again and again, each time with another call that fails.
+/* loop.c: runs whole commands repeatedly. In each run another call fails.
  *
  *     loop [--even] [--leaks LIBRARY] FAULTS.SO MOEFW SOURCES STRIDE [VERB[:KIND[:FROM]]...]
  *
  * For each verb and each kind of call, the n-th call fails, for n = 1, 1 + STRIDE, ... up to
- * the number that a run without faults makes: once and from then on, with the errors that such
- * a call can have. All these calls have an order, in which FROM is the number of the first. A
- * kind with fewer calls than its stride fails at three places or four. With a STRIDE over 1
- * that of allocations is 23 times as long, that of reads 3 times, and all are 41 times as long
- * in a comparison, which is four runs; so of 17, as in make check, come 391 for allocations, 51
- * for reads, and 16,031, 2,091 and 697 in a comparison. With --even all are STRIDE. With a
- * STRIDE of 1, of a kind with more than MANY calls those fail to which the same functions led
- * not more than once before, or never again: each path that leads to a call, not each turn of
- * a loop that makes it.
+ * the number of calls in a run without faults. It fails once, or from then on, with the errors
+ * that such a call can have. FROM is the number of the first failing call. A kind with fewer
+ * calls than its stride fails at three or four places.
  *
- * Each run starts from the same files. It must end by itself with a documented status; with
- * status 0 its output and its files are those of a run without faults; with any other, it says
- * why, every file is an old one or a finished one, and a run with a checkpoint resumes to the
- * same bits. With --leaks a run must also end with no block of memory that nothing points to:
- * LIBRARY is liblsan.so, or libasan.so if MOEFW was built with ASan, whose other reports count,
- * too. Prints TAP, one test for each verb. */
+ * With a STRIDE over 1, the stride of allocations is 23 times as long, and that of reads 3
+ * times. In a comparison, which consists of four runs, all strides are 41 times as long. So
+ * with 17, as in make check, the strides are 391 for allocations and 51 for reads, and 16,031,
+ * 2,091 and 697 in a comparison. With --even all strides are STRIDE. With a STRIDE of 1, and a
+ * kind with more than MANY calls, a call fails only if the same functions led to at most one
+ * earlier call, or to no later call. So each path that leads to a call is tested, but not each
+ * iteration of a loop.
+ *
+ * Each run starts from the same files. It must end by itself with a documented status. With
+ * status 0, its output and its files must equal those of a run without faults. With another
+ * status, it must say why, every file must be an old or a finished one, and a run with a
+ * checkpoint must resume to the same bits. With --leaks, no allocated block without a pointer
+ * to it may remain at the end. LIBRARY is liblsan.so, or libasan.so if MOEFW was built with
+ * ASan, whose other reports count, too. Prints TAP, one test for each verb. */
 #include "tests/faults/judge.h"
 
 #include <errno.h>
@@ -32,9 +34,9 @@ enum { MANY = 4000 };
 
 static long stride;
 static bool even;        /* one stride for all kinds and verbs */
-static const char *only; /* the one kind of calls that fails, NULL: all */
+static const char *only; /* the only kind of calls that fails; NULL: all kinds */
 static size_t only_length;
-static long from; /* the first of the chosen calls that fails, counted from 1 */
+static long from; /* number of the first chosen call that fails, from 1 */
 
 /* ---- verbs ---- */
 
@@ -73,8 +75,8 @@ static const verb verbs[] = {
      NULL, false, false}};
 enum { VERBS = sizeof verbs / sizeof *verbs };
 
-/* Calls of every kind fail once, and from then on. EINTR only fails once, since callers must
- * repeat such a call without a limit. */
+/* The errors. Calls of every kind fail once, or from then on. EINTR only occurs once, because
+ * callers must repeat such a call without a limit. */
 static const struct {
     int kind, error;
     bool always;
@@ -99,7 +101,7 @@ static const struct {
              {FAULT_STDERR, ENOSPC, true}};
 enum { FORMS = sizeof forms / sizeof *forms };
 
-/* Whether calls of the kind are to fail. */
+/* Whether calls of this kind shall fail. */
 static bool is_asked(const char *kind)
 {
     return !only || (strncmp(only, kind, only_length) == 0 && !kind[only_length]);
@@ -116,7 +118,7 @@ static long stride_of(const verb *v, int kind, long calls)
     return stride == 1 && calls < 1000 ? 1 : step;
 }
 
-/* The numbers of the calls that fail, in order, 0 at the end. */
+/* Returns the numbers of the calls that shall fail, in order, with 0 at the end. */
 static long *choose(const verb *v, int form, const uint32_t *stacks, long calls)
 {
     enum { TURNS = 2, SLOTS = 1 << 17 };
@@ -146,7 +148,8 @@ static long *choose(const verb *v, int form, const uint32_t *stacks, long calls)
     return list;
 }
 
-/* Makes the files that the verb starts from, and runs it without a fault. False: it fails. */
+/* Makes the files that the verb starts from, and runs the verb without a fault. Returns false
+ * if this fails. */
 static bool begin_verb(const verb *v, record *r)
 {
     static char folder[2 * PATH], path[3 * PATH];
@@ -227,8 +230,8 @@ static void loop_verb(const verb *v, int number)
     fflush(stdout);
 }
 
-/* Whether the n arguments contain a verb; sets `only` to the kind after its colon and `from` to
- * the number after another. */
+/* Whether the n arguments contain a verb. Sets `only` to the kind after its colon, and `from`
+ * to the number after the second colon. */
 static bool wanted(const char *name, int n, char **asked)
 {
     const size_t length = strlen(name);

@@ -1,5 +1,5 @@
-/* preload.c: faults.so, as preload.h describes. The order of operations in the record is that
- * in which they ended: a lock is held around each recorded call. */
+/* preload.c: the source of faults.so, which preload.h describes. The record contains operations
+ * in the order in which they ended, because a lock is held around each recorded call. */
 #include "tests/faults/preload.h"
 
 #include <dirent.h>
@@ -28,14 +28,14 @@
 enum { RANGES = 32, FDS = 1024 };
 static struct {
     uintptr_t from, to;
-    bool memory_only; /* libc: only its allocations count */
+    bool memory_only; /* for libc: only its allocations count */
 } ranges[RANGES];
 static int n_ranges;
 static fault_plan *plan;
 static int record = -1;
 static const char *root, *fatal;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static char *paths[FDS]; /* of open files that are recorded */
+static char *paths[FDS]; /* paths of open files whose operations are recorded */
 
 static void *real(void **at, const char *name)
 {
@@ -72,10 +72,11 @@ static bool ours(const void *caller, int kind)
     for (int i = 0; i < n_ranges; i++)
         if (at >= ranges[i].from && at < ranges[i].to)
             return !ranges[i].memory_only || kind == FAULT_ALLOC;
-    return kind == FAULT_THREAD || !caller; /* of OpenMP, too; a stream */
+    /* threads of OpenMP count, too; no caller: a stream */
+    return kind == FAULT_THREAD || !caller;
 }
 
-/* Adds a frame of moefw or of its libraries to the hash. */
+/* Adds a frame to the hash if it belongs to moefw or to one of its libraries. */
 static _Unwind_Reason_Code add_frame(struct _Unwind_Context *frame, void *arg)
 {
     const uintptr_t at = _Unwind_GetIP(frame);
@@ -87,7 +88,7 @@ static _Unwind_Reason_Code add_frame(struct _Unwind_Context *frame, void *arg)
 }
 
 /* Calls of gcov and sanitizers after the end of the program are not counted. This handler is
- * among the first, so it runs after those of the program. */
+ * registered among the first, so it runs after those of the program. */
 static atomic_bool ended, registered;
 
 static void end(void)
@@ -95,10 +96,12 @@ static void end(void)
     atomic_store(&ended, true);
 }
 
-/* In a call of libc that a sanitizer makes, which ends the process if libc has no memory. */
+/* Set during a call of libc by a sanitizer. Such a call must not fail, because the sanitizer
+ * ends the process if libc has no memory. */
 static _Thread_local bool foreign;
 
-/* Counts the call; caller NULL: that of a stream. True: it must fail, and errno is set. */
+/* Counts the call. caller NULL: the call of a stream. Returns true, with errno set, if the call
+ * must fail. */
 static bool fails(int kind, const void *caller)
 {
     if (!plan || foreign || !ours(caller, kind)) return false;
@@ -122,8 +125,8 @@ static bool shortens(void)
     return plan->error == FAULT_SHORT;
 }
 
-/* Of a short transfer of n bytes: how many. Each short one moves half, or a file of a megabyte
- * would take a million calls. */
+/* Number of bytes that a short transfer of n bytes moves. Each short transfer moves half. With
+ * single bytes, a file of a megabyte would need a million calls. */
 static size_t cut(size_t n)
 {
     return plan->always ? (n + 1) / 2 : n > 0;
@@ -131,7 +134,8 @@ static size_t cut(size_t n)
 
 /* ---- memory ---- */
 
-/* Before the real functions are known, dlsym may allocate, or free the text of a failure. */
+/* Memory for dlsym, which may allocate before the real functions are known, or free the text of
+ * a failure. */
 static char early[16384];
 static size_t early_used;
 
@@ -174,7 +178,7 @@ EXPORT void free(void *block)
 
 /* ---- the record ---- */
 
-/* A sanitizer makes calls before locks can be used. */
+/* Enters the lock, if possible. A sanitizer makes calls before locks can be used. */
 static void enter(void)
 {
     if (record >= 0) pthread_mutex_lock(&lock);
@@ -242,7 +246,8 @@ static void opened(int fd, const char *path, int flags)
     if (flags & (O_CREAT | O_TRUNC)) note(RECORD_OPEN, path, "", flags, 0, NULL, 0);
 }
 
-/* A renamed file keeps its descriptors. */
+/* Updates the paths of open files after a rename, because a renamed file keeps
+ * its descriptors. */
 static void renamed(const char *from, const char *to)
 {
     const size_t n = strlen(from);
@@ -284,7 +289,8 @@ EXPORT int __open_2(const char *path, int flags)
     return open_it(path, flags, 0, CALLER);
 }
 
-/* The path of a name in an open folder. Calls that name no folder are not recorded here. */
+/* The path of a name in an open folder. Calls without a name in a folder are not
+ * recorded here. */
 static const char *path_in(int folder, const char *name, char path[4096])
 {
     snprintf(path, 4096, "%s/%s", path_of(folder) ? path_of(folder) : "", name);
@@ -333,7 +339,7 @@ EXPORT ssize_t pread(int fd, void *to, size_t n, off_t at)
     return shortens() ? REAL(pread)(fd, to, cut(n), at) : -1;
 }
 
-/* The system reads directories whole and is not interrupted in it. */
+/* The system reads whole directories and is not interrupted meanwhile. */
 static void *real_readdir;
 EXPORT struct dirent *readdir(DIR *dir)
 {
@@ -516,9 +522,9 @@ EXPORT char *__realpath_chk(const char *path, char *to, size_t room)
 
 /* ---- streams ----
  *
- * Calls of read and write within libc cannot be replaced, so streams get transfers that are
- * made here. They make them as libc does: what is left after a short one follows, and an error
- * becomes that of the stream. */
+ * Calls of read and write within libc cannot be replaced. So streams use the transfer functions
+ * below. They work like those of libc: after a short transfer the rest follows, and an error
+ * becomes an error of the stream. */
 
 static ssize_t transfer(int kind, int fd, const char *from, size_t n)
 {
@@ -543,7 +549,8 @@ static ssize_t put_message(void *unused, const char *from, size_t n)
     return transfer(FAULT_STDERR, STDERR_FILENO, from, n);
 }
 
-/* musl's streams are constants. There only calls that are not made by streams can fail. */
+/* Replaces the standard streams by streams with our transfer functions. The streams of musl are
+ * constants, so with musl only calls outside of streams can fail. */
 static void stand_before_streams(void)
 {
 #ifdef __GLIBC__
@@ -567,8 +574,9 @@ static int end_of(void *file)
     return fclose(file);
 }
 
-/* Memory in use differs between runs, so it is not reported. Streams are for files of the
- * system and of the build, whose opening nothing interrupts. */
+/* Opens a stream. The memory in use differs between runs, so /proc/self/status reads as an
+ * empty file. Streams are used for files of the system and of the build, and opening such a
+ * file is never interrupted. */
 static void *real_fopen;
 EXPORT FILE *fopen(const char *path, const char *mode)
 {
@@ -581,10 +589,10 @@ EXPORT FILE *fopen(const char *path, const char *mode)
     return stream;
 }
 
-/* ---- the rest ---- */
+/* ---- other calls ---- */
 
-/* Every reading of the clock is a millisecond after the last one, so that files with times can
- * be compared. */
+/* Each reading of the clock is a millisecond after the previous one, so files that contain
+ * times can be compared. */
 EXPORT int clock_gettime(clockid_t which, struct timespec *now)
 {
     static atomic_long readings;
@@ -648,7 +656,7 @@ EXPORT int pthread_getattr_np(pthread_t thread, pthread_attr_t *attr)
     return rc;
 }
 
-/* ---- the begin ---- */
+/* ---- start of the process ---- */
 
 __attribute__((constructor)) static void begin(void)
 {

@@ -1,19 +1,23 @@
-/* replay.c: the state of files after a loss of power, from a record that faults.so wrote.
+/* replay.c: the possible states of files after a loss of power, computed from a record that
+ * faults.so wrote.
  *
  *     replay RECORD ROOT OUT STATES SEED [MOEFW]
  *
- * At each operation of the record the power fails. What was synced before is on disk; of the
- * rest, some. In the ordered model changes of directories reach the disk in their order, as in
- * a journal: a sync of anything brings all earlier ones along, and data that was not synced is
- * there in whole, in part, or not. In the strict model, which is all that POSIX promises, each
- * change of a directory that was not synced may be lost alone, and a file's sync says nothing
- * of its name. Each state is made in OUT and judged: a run that had a complete checkpoint, one
- * whose save had ended with the sync of its folder, must have one that verifies, not older than
- * it, and beside it config.ini, manifest.json and tokenizer.json, each with a content that was
- * written for it. In one of EVERY states MOEFW, if it is given, must resume these runs with
- * status 0, which it has only from a checkpoint. STATES bounds the states of a model; with
- * fewer, they are spread over the record and drawn by SEED. MOEFW_FAULT_FORGET names a folder
- * whose syncs do not count, to see what they are for. Prints TAP. */
+ * The power fails at each operation of the record. Data synced before this operation is on
+ * disk. Other data may be on disk or not. In the ordered model, changes of directories reach
+ * the disk in their order, as in a journal: each sync also writes all earlier changes. Data
+ * that was not synced is on disk completely, in part, or not at all. In the strict model, which
+ * is all that POSIX promises, each change of a directory that was not synced may be lost alone,
+ * and a sync of a file does not write its name.
+ *
+ * Each state is made in OUT and checked. Suppose a run had a complete checkpoint, which means
+ * that its save had ended with the sync of its folder. Then the state must contain a checkpoint
+ * of the run that verifies and is not older. Beside it must be config.ini, manifest.json and
+ * tokenizer.json, each with a content that was written for it. In one of EVERY states MOEFW, if
+ * given, must resume these runs with status 0, which requires a checkpoint. STATES limits the
+ * number of states of a model. If the limit is reached, the states are spread over the record
+ * and drawn with SEED. MOEFW_FAULT_FORGET names a folder whose syncs are ignored, which shows
+ * why they are needed. Prints TAP. */
 #include "tests/faults/preload.h"
 
 #include "base/error.h"
@@ -42,7 +46,7 @@ typedef struct op {
 static op *ops;
 static int n_ops;
 static const char *root, *out, *moefw;
-static const char *forgotten; /* a folder whose syncs do not count */
+static const char *forgotten; /* a folder whose syncs are ignored */
 static uint64_t draws;
 
 /* Numbers from 0 to n - 1 (splitmix64). */
@@ -77,16 +81,17 @@ static void read_record(const char *path)
 
 /* ---- the disk ----
  *
- * A node is a file or a folder; `places` tells where nodes are at this moment. A change puts a
- * node at a name, or takes it away; the disk is the changes that reached it, in their order. */
+ * A node is a file or a folder. `places` contains the present names of nodes. A change gives a
+ * node a name, or removes the name. The state of the disk follows from the changes that reached
+ * it, in their order. */
 typedef struct node {
     bool folder;
-    char *bytes, *synced; /* as written; as of the last sync */
+    char *bytes, *synced; /* content as written, and content at the last sync */
     size_t n, n_synced, room;
 } node;
 
 typedef struct change {
-    char from[NAME], to[NAME]; /* from "": a new node; to "": removed */
+    char from[NAME], to[NAME]; /* from "": a new node; to "": a removed node */
     int node;
     bool synced;
 } change;
@@ -99,7 +104,7 @@ typedef struct place {
     char name[NAME];
     int node;
 } place;
-static place *places; /* where nodes are */
+static place *places; /* the present names of nodes */
 static int n_places;
 
 static int place_of(const char *name)
@@ -128,8 +133,8 @@ static bool below(const char *name, const char *folder)
     return strncmp(name, folder, n) == 0 && name[n] == '/';
 }
 
-/* Applies a change to the places. A folder takes its content along. The content of a folder
- * that did not reach the disk is lost with it. */
+/* Applies a change to the places. A folder keeps its content when it moves. If a folder did not
+ * reach the disk, its content is lost, too. */
 static void apply(const change *c)
 {
     if (c->from[0] == '\0') {
@@ -202,7 +207,7 @@ static void sync_it(const char *path)
             changes[k].synced = true;
 }
 
-/* Whether changes up to this one are on disk in the ordered model. */
+/* In the ordered model, all changes up to this index are on disk. */
 static int journal;
 
 static void perform(const op *o)
@@ -242,7 +247,8 @@ static void perform(const op *o)
 
 typedef struct saved {
     char folder[NAME];   /* RUN/ckpt, RUN/best */
-    long long step, due; /* complete; renamed `latest` to it, but not synced */
+    long long step, due; /* step: the complete checkpoint; due: the step to which `latest` was
+                          * renamed, not synced yet */
 } saved;
 static saved runs[RUNS];
 static int n_runs;
@@ -257,7 +263,7 @@ static saved *run_of(const char *folder)
     return r;
 }
 
-/* A save has ended when the folder is synced after `latest` got its name. */
+/* Watches for the end of a save: the folder is synced after `latest` got its name. */
 static void watch(const op *o)
 {
     char folder[NAME];
@@ -281,7 +287,7 @@ static void write_out(const char *name, const char *data, size_t n)
     char path[2 * NAME];
     snprintf(path, sizeof path, "%s%s", out, name + strlen(root));
     const int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0666);
-    if (fd < 0) return; /* its folder did not reach the disk */
+    if (fd < 0) return; /* the file's folder did not reach the disk */
     if (n > 0 && write(fd, data, n) != (ssize_t)n) abort();
     close(fd);
 }
@@ -292,7 +298,8 @@ static int by_length(const void *a, const void *b)
     return (n > m) - (n < m);
 }
 
-/* Data that was not synced: 0 is lost, 1 is whole, 2 ends early, 3 has a hole of zeros. */
+/* Writes a file of the state. how: what happened to data that was not synced. 0: lost, 1:
+ * complete, 2: cut off, 3: with a hole of zeros. */
 static void make_file(const place *p, int how)
 {
     const node *f = &nodes[p->node];
@@ -310,8 +317,8 @@ static void make_file(const place *p, int how)
     free(torn);
 }
 
-/* model: 0 ordered, 1 strict. variant 0: nothing that was not synced, 1: all of it, further
- * ones by draws. */
+/* Makes a state. model: 0 ordered, 1 strict. variant 0: no data that was not synced is on disk;
+ * 1: all of it is; higher variants: drawn. */
 static void make_state(int model, int variant)
 {
     place *now = malloc(((size_t)n_places + 1) * sizeof *now), *kept;
@@ -345,7 +352,7 @@ static void make_state(int model, int variant)
     free(now);
 }
 
-/* The path of a file beside a folder of checkpoints: on the disk of the record, or in OUT. */
+/* The path of a file beside a folder of checkpoints, on the disk of the record or in OUT. */
 static void path_beside(char *to, const char *folder, const char *name, bool in_out)
 {
     const size_t n = strlen(root);
@@ -353,7 +360,7 @@ static void path_beside(char *to, const char *folder, const char *name, bool in_
              (int)((size_t)(strrchr(folder, '/') - folder) - n), folder + n, name);
 }
 
-/* Whether the run has the file, with a content that was written to get that name. */
+/* Whether the state has the file of the run, with a content that was written for this name. */
 static bool is_right(const char *folder, const char *name)
 {
     char path[3 * NAME], *text = NULL;
@@ -370,7 +377,7 @@ static bool is_right(const char *folder, const char *name)
     return right;
 }
 
-/* Whether the run of the folder has a valid checkpoint, as new as was reported. */
+/* Whether the run of the folder has a valid checkpoint, at least as new as was reported. */
 static bool keeps(const saved *r)
 {
     char folder[2 * NAME];
@@ -391,7 +398,7 @@ static bool keeps(const saved *r)
            is_right(r->folder, "tokenizer.json");
 }
 
-/* Whether the program resumes the run of the folder to its end. */
+/* Whether the program can resume the run of the folder to its end. */
 static bool resumes(const saved *r)
 {
     char path[3 * NAME], said[3 * NAME];
@@ -425,7 +432,7 @@ static void judge(int model, int at)
     static const char last[] = "/ckpt";
     const bool resume = states[model]++ % EVERY == 0 && moefw;
     bool good = true;
-    /* A resume writes into the state, so it comes when all folders were read. */
+    /* A resume writes to the state, so it comes after all folders were read. */
     for (int pass = 0; pass < (resume ? 2 : 1); pass++)
         for (int i = 0; i < n_runs; i++) {
             const saved *r = &runs[i];

@@ -1,4 +1,4 @@
-/* tree.c: as tree.h describes. */
+/* tree.c: implements tree.h. */
 #include "tests/faults/tree.h"
 
 #include <fcntl.h>

@@ -1,5 +1,5 @@
-/* change.c: random changes of an input. The same numbers give the same change, so that an input
- * is known by its number. No change makes an input longer than its memory. */
+/* change.c: random changes of an input. The same numbers make the same change, so that the
+ * number of an input determines the input. No change makes an input longer than its memory. */
 #include "tests/fuzz/change.h"
 
 #include "tests/fuzz/fuzz.h"
@@ -19,7 +19,7 @@ static void remove_at(fuzz_buffer *b, size_t at, size_t n)
     b->size -= n;
 }
 
-/* Appends bytes; those that do not fit are dropped. text must not point into b. */
+/* Inserts bytes at `at`. Bytes that do not fit are dropped. text must not point into b. */
 static void insert_at(fuzz_buffer *b, size_t at, const void *text, size_t n)
 {
     if (n > b->room - b->size) n = b->room - b->size;
@@ -38,7 +38,7 @@ static void insert_word(fuzz_buffer *b, fuzz_dice *d)
     insert_at(b, fuzz_roll(d, b->size + 1), word, strlen(word));
 }
 
-/* Writes a number near which sums and multiples of sizes overflow, as text or as bytes. */
+/* Writes a number near which sums and multiples of sizes overflow, as text or in binary. */
 static void put_number(fuzz_buffer *b, fuzz_dice *d)
 {
     static const uint64_t numbers[] = {0,
@@ -90,14 +90,15 @@ static void copy_part(fuzz_buffer *b, fuzz_dice *d, const uint8_t *from, size_t 
 
 /* ---- tokens and elements of a text ---- */
 
-/* The text formats that are fuzzed consist of tokens that these bytes separate. */
+/* Whether the byte separates tokens. The fuzzed text formats consist of tokens between
+ * these bytes. */
 static int is_separator(uint8_t c)
 {
     return c == 0 || strchr(" \t\r\n,:;=[]{}", c) != NULL;
 }
 
-/* Where the string, list or object that begins at `at` ends, or else the token around `at`,
- * whose begin is then moved back. */
+/* The end of the string, list or object that begins at `at`. At other bytes, the end of the
+ * token around `at`; *at is then moved back to its beginning. */
 static size_t end_of_element(const uint8_t *data, size_t size, size_t *at)
 {
     size_t end = *at, depth = 0;
@@ -122,7 +123,7 @@ static size_t end_of_element(const uint8_t *data, size_t size, size_t *at)
     return end;
 }
 
-/* Removes an element, repeats it behind itself, or puts it in the place of another. */
+/* Removes an element, repeats it after itself, or replaces another element by it. */
 static void change_element(fuzz_buffer *b, fuzz_dice *d, const uint8_t *other, size_t size)
 {
     uint8_t part[512];
@@ -132,7 +133,7 @@ static void change_element(fuzz_buffer *b, fuzz_dice *d, const uint8_t *other, s
     size_t n = until - from;
     const size_t what = fuzz_roll(d, 8);
     if (what < 2) {
-        /* with the separator, as a list needs it */
+        /* includes the separator, which a list needs */
         if (end < b->size && what == 1) end++;
         remove_at(b, at, end - at);
         return;

@@ -1,8 +1,10 @@
 /* driver.c: runs a fuzz target without libFuzzer.
+ *
  *     fuzz_NAME [--runs N] [--seed S] [--max-len BYTES] [--keep FILE] [FILE|FOLDER]...
+ *
  * Replays the given files (default: the seeds in $srcdir/tests/fuzz/corpus/NAME), then runs N
- * random mutations of them. Prints TAP. The same seed gives the same inputs. An input that ends
- * the process is written to FILE (default crash-NAME). */
+ * random mutations of these files. Prints TAP. The same seed generates the same inputs. An
+ * input that ends the process is written to FILE (default crash-NAME). */
 #include "tests/fuzz/change.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -58,7 +60,7 @@ static void catch_all(void)
     static const int numbers[] = {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGALRM};
     if (__sanitizer_set_death_callback) __sanitizer_set_death_callback(keep_last);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-        /* For these two signals the sanitizers write the better report. */
+        /* For these two signals the sanitizers write a better report. */
         bool theirs = numbers[i] == SIGSEGV || numbers[i] == SIGBUS;
         if (!theirs || !__sanitizer_set_death_callback) signal(numbers[i], on_signal);
     }

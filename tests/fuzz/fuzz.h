@@ -1,7 +1,7 @@
-/* fuzz.h: the functions that a fuzz target must define, and those that it may use.
+/* fuzz.h: the functions that a fuzz target must define, and functions that it may use.
  *
  * A target is one file, tests/fuzz/fuzz_NAME.c, with seeds in tests/fuzz/corpus/NAME/. It
- * defines the two names below. There are two ways to run it:
+ * defines LLVMFuzzerTestOneInput and fuzz_words. There are two ways to run a target:
  *
  *   make check            links it with driver.c: replays the seeds, then mutates them
  *   --enable-fuzz         links it with libFuzzer (CC=clang; add --enable-build-type=asan):
@@ -19,7 +19,8 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* libFuzzer's inputs (mutator.c). Named here so that the linker takes it from its archive. */
+/* Changes libFuzzer's inputs (mutator.c). It is declared here so that the linker includes it
+ * from the archive. */
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned seed);
 __attribute__((used)) static size_t (*const fuzz_mutator)(uint8_t *, size_t, size_t,
                                                           unsigned) = LLVMFuzzerCustomMutator;

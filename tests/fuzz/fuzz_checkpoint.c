@@ -1,10 +1,11 @@
-/* fuzz_checkpoint: any three files as a checkpoint. It is refused, or its model and its state
- * can be read: values of the store's shapes, and numbers and blobs by name.
+/* fuzz_checkpoint: reads any three files as a checkpoint. The checkpoint is refused, or its
+ * model and its state can be read: values with the store's shapes, and numbers and blobs
+ * by name.
  *
  * The first four bytes are the lengths of manifest and model; the state is the rest. Checksums
- * would refuse almost every input, so the target makes them: in the manifest @0 and @1 stand
- * for the sums of model and state, @a and @b for their sizes, and its own sum is put at its
- * end. Every 16th length of an input is that of a manifest without such help. */
+ * would refuse almost every input, so the target computes them. In the manifest, @0 and @1 are
+ * replaced by the sums of model and state, @a and @b by their sizes, and the sum of the
+ * manifest is appended. In every 16th input the manifest is used without these changes. */
 #include "tests/fuzz/memory_file.h"
 
 #include "base/error.h"
@@ -50,8 +51,8 @@ static mf_store *new_store(void)
     return s;
 }
 
-/* Writes the manifest to `to`: sums and sizes in place of their signs, and its own sum. Returns
- * its length. */
+/* Writes the manifest to `to`, with sums and sizes instead of their placeholders, and its own
+ * sum. Returns its length. */
 static size_t seal(const uint8_t *text, size_t n, const uint8_t *const *file,
                    const size_t *size, char *to, size_t room)
 {
@@ -74,7 +75,7 @@ static size_t seal(const uint8_t *text, size_t n, const uint8_t *const *file,
     return used - 1 + (size_t)sprintf(to + used - 1, ",\"self\":\"%s\"}\n", own);
 }
 
-/* Reads both files into the store where they fit. */
+/* Reads both files into the store if they fit. */
 static void read_all(const char *folder, mf_store *store)
 {
     mf_state *state = NULL, *numbers = NULL;

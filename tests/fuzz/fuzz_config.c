@@ -1,6 +1,6 @@
 /* fuzz_config: any bytes are a configuration, or are refused with a message. All sections,
- * presets that the file includes, and rules between keys are read; plugins are not loaded. With
- * a sink, which hears of all errors, the result is the same. */
+ * included presets, and rules between keys are read; plugins are not loaded. With a sink, which
+ * receives all errors, the result is the same. */
 #include "tests/fuzz/memory_file.h"
 
 #include "base/error.h"
@@ -9,17 +9,54 @@
 
 #include <string.h>
 
-const char *const fuzz_words[] = {
-    "[model]\n",     "[moe]\n",       "[router]\n",  "[expert]\n",        "[adapter.a]\n",
-    "[train]\n",     "[data]\n",      "[task.t]\n",  "[regularizer.r]\n", "[controller.c]\n",
-    "[include]\n",   "preset = ",     "plugin = ",   "default\n",         "none\n",
-    "[tycontroller", "[regulariser.", "dim = ",      "heads = ",          "experts = ",
-    "top_k = ",      "layers = ",     "at = ",       "weight = ",         "every = ",
-    "task = ",       "classify\n",    "causal = ",   "dense_layers = ",   "0,3-5\n",
-    "steps = ",      "batch = ",      "accumulate=", "path = ",           "auto\n",
-    "yes\n",         "no\n",          "0\n",         "-1\n",              "1e308\n",
-    "nan\n",         "4096\n",        ".",           "=",                 "[",
-    "]",             "\n",            NULL};
+const char *const fuzz_words[] = {"[model]\n",
+                                  "[moe]\n",
+                                  "[router]\n",
+                                  "[expert]\n",
+                                  "[adapter.a]\n",
+                                  "[train]\n",
+                                  "[data]\n",
+                                  "[task.t]\n",
+                                  "[regularizer.r]\n",
+                                  "[controller.c]\n",
+                                  "[include]\n",
+                                  "preset = ",
+                                  "plugin = ",
+                                  "default\n",
+                                  "none\n",
+                                  "[tycontroller",
+                                  "[regulariser.",
+                                  "dim = ",
+                                  "heads = ",
+                                  "experts = ",
+                                  "top_k = ",
+                                  "layers = ",
+                                  "at = ",
+                                  "weight = ",
+                                  "every = ",
+                                  "task = ",
+                                  "classify\n",
+                                  "causal = ",
+                                  "dense_layers = ",
+                                  "0,3-5\n",
+                                  "steps = ",
+                                  "batch = ",
+                                  "accumulate=",
+                                  "path = ",
+                                  "auto\n",
+                                  "yes\n",
+                                  "no\n",
+                                  "0\n",
+                                  "-1\n",
+                                  "1e308\n",
+                                  "nan\n",
+                                  "4096\n",
+                                  ".",
+                                  "=",
+                                  "[",
+                                  "]",
+                                  "\n",
+                                  NULL};
 
 typedef struct told {
     int n;
@@ -33,7 +70,7 @@ static void hear(void *arg, const mf_problem *p)
     if (t->n++ == 0) snprintf(t->first, sizeof t->first, "%s", p->message);
 }
 
-/* Presets are those of the sources, so that nothing need be built or installed. There are no
+/* Presets come from the source folder, so nothing must be built or installed. There are no
  * files of settings. */
 static void find_presets(void)
 {
@@ -70,7 +107,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     FUZZ_REQUIRE((rc == MF_OK) == (config != NULL));
     FUZZ_REQUIRE(rc == MF_OK || strlen(mf_error_message()) > 0);
     FUZZ_REQUIRE(rc == MF_OK || rc == MF_ECONFIG || rc == MF_ENOTFOUND);
-    /* A second reading takes as long as the first, so not each input has one. */
+    /* A second reading doubles the time, so only every fourth size has it. */
     if (size % 4 == 0) {
         mf_error_clear();
         FUZZ_REQUIRE(mf_config_load_from(path, 0, NULL, &sink, &again) == rc);

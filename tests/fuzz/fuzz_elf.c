@@ -1,6 +1,6 @@
 /* fuzz_elf: any file is accepted as a shared object or refused with a reason, and is never
- * executed. All segments of an accepted file that are to be loaded are inside the file, and its
- * symbols, its kind and its names of the host's functions are read without a read outside. */
+ * executed. All loadable segments of an accepted file are within the file. Its symbols, its
+ * kind and its names of the host's functions are read without access outside the file. */
 #include "tests/fuzz/memory_file.h"
 
 #include "base/error.h"

@@ -1,4 +1,4 @@
-/* fuzz_ini: any bytes are read completely or refused with file and line. What was read can be
+/* fuzz_ini: any bytes are read completely, or refused with file and line. The entries can be
  * written and read again without change; nothing is truncated. */
 #include "tests/fuzz/fuzz.h"
 

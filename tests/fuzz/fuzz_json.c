@@ -1,5 +1,5 @@
-/* fuzz_json: any bytes are read, or refused with a message that names the input. What was read
- * can be written and read again with the same values. */
+/* fuzz_json: any bytes are read, or refused with a message that names the input. The values can
+ * be written and read again without change. */
 #include "tests/fuzz/fuzz.h"
 
 #include "base/error.h"
@@ -34,7 +34,7 @@ const char *const fuzz_words[] = {"{",
                                   "12345678901234567890",
                                   NULL};
 
-/* Copies every value to the writer, through the accessor of its type. */
+/* Writes every value to the writer, using the accessor of its type. */
 static void copy(mf_jw *w, const mf_json *v)
 {
     const mf_json *child;
@@ -56,7 +56,8 @@ static void copy(mf_jw *w, const mf_json *v)
         mf_jw_int(w, integer);
         break;
     case MF_JSON_REAL:
-        /* A number beyond the range of a double is a number in JSON, and no value here. */
+        /* A number beyond the range of a double is valid JSON, but cannot be read as
+         * a double. */
         if (mf_json_real(v, &real))
             mf_jw_real(w, real);
         else

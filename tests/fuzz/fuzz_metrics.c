@@ -1,5 +1,5 @@
-/* fuzz_metrics: any file as metrics.jsonl. Damaged lines are counted; what is read is the same
- * when it is read again, and lines in it do not go backward unless that is counted. */
+/* fuzz_metrics: any file as metrics.jsonl. Damaged lines are counted. A second reading has the
+ * same result. Steps do not decrease from line to line, unless this is counted. */
 #include "tests/fuzz/memory_file.h"
 
 #include "base/error.h"
@@ -36,7 +36,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     FUZZ_REQUIRE(rc == MF_OK || mf_error_message()[0] != '\0');
     for (int i = 0; h && i < h->n; i++)
         FUZZ_REQUIRE(h->records[i].split && strlen(h->records[i].split) < size);
-    /* A second reading takes as long as the first, so not each input has one. */
+    /* A second reading doubles the time, so only every fourth size has it. */
     if (size % 4 == 0) {
         FUZZ_REQUIRE(mf_metrics_read(path, &again) == rc);
         FUZZ_REQUIRE(!h || h->n == again->n);

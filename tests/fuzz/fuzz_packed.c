@@ -1,6 +1,6 @@
-/* fuzz_packed: any bytes as a weight of four bits. Groups outside of the scales are refused;
- * all others decode, to NaN only where the scale is NaN, within the memory of their tensors.
- * The first byte chooses form and sizes, the rest fills the tensors. */
+/* fuzz_packed: any bytes as a weight of four bits. Groups without a scale are refused. All
+ * other weights are decoded within the memory of their tensors. A value is NaN only if its
+ * scale is NaN. The first byte chooses format and sizes; the rest fills the tensors. */
 #include "tests/fuzz/fuzz.h"
 
 #include "base/error.h"
@@ -11,7 +11,8 @@
 
 const char *const fuzz_words[] = {"\x01", "\xFF", "\xFF\xFF\xFF\xFF", "\x7F", "\x7C", NULL};
 
-/* A copy of the next n bytes in memory of exactly this size, with zeros behind the input. */
+/* A copy of the next n bytes in memory of exactly this size. After the end of the input, the
+ * bytes are zeros. */
 static void *take(const uint8_t **data, size_t *size, size_t n)
 {
     uint8_t *out = calloc(n, 1);

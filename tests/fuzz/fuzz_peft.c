@@ -1,6 +1,7 @@
-/* fuzz_peft: any two files as an adapter folder of PEFT. What is read has finite factors, the
- * sizes of its module and values in its memory; all else is refused with the name of a file.
- * The first two bytes are the length of adapter_config.json, the rest is both files. */
+/* fuzz_peft: any two files as an adapter folder of PEFT. An accepted adapter has finite
+ * factors, the sizes of its module and values in its memory. All others are refused with the
+ * name of a file. The first two bytes are the length of adapter_config.json. The other bytes
+ * are the contents of both files. */
 #include "tests/fuzz/memory_file.h"
 
 #include "base/error.h"

@@ -1,6 +1,6 @@
 /* fuzz_pretrained: any text as config.json or as index of a model folder is read, or refused
- * with its name. Names of shards that are accepted are names of files, and the numbers of a
- * family's settings are within their bounds. */
+ * with its name. Accepted names of shards are names of files, and the numbers of a family's
+ * settings are within their bounds. */
 #include "tests/fuzz/fuzz.h"
 
 #include "base/error.h"
@@ -80,7 +80,8 @@ static void try_config(const char *text, size_t size)
     mf_keys k;
     if (mf_json_parse("config", text, size, &doc) != MF_OK) return;
     int rc = mf_family_of("config", doc, &family);
-    /* Every family reads every document, so that a mutation need not hit a name first. */
+    /* Every family reads every document, so a mutation need not contain the name of
+     * a family. */
     for (int i = 0; mf_families[i]; i++) {
         mf_arena *arena = mf_arena_new();
         FUZZ_REQUIRE(arena);

@@ -1,8 +1,8 @@
-/* fuzz_records: any file as one that a run, a comparison, a search or an import keeps beside
- * its numbers: manifest.json, config.ini, samples of routing, distributions of weights,
- * plans, checksums, generation_config.json. Each is read, or refused with a message; the sizes
- * of what was read are those in its fields. The first byte chooses the file, and all other
- * bytes are in it. */
+/* fuzz_records: any file as one of the small files of a run, a comparison, a search or an
+ * import: manifest.json, config.ini, samples of routing, distributions of weights, plans,
+ * checksums, generation_config.json. Each is read, or refused with a message. The read arrays
+ * have the sizes in their fields. The first byte chooses the file; the other bytes are
+ * its content. */
 #include "tests/fuzz/memory_file.h"
 
 #include "base/error.h"

@@ -1,5 +1,5 @@
-/* fuzz_safetensors: any file is refused with its name, or its tensors can be read and, if their
- * dtypes are known, written to a file with the same content. */
+/* fuzz_safetensors: any file is refused with its name, or its tensors can be read. If their
+ * dtypes are known, they can also be written to a file with the same content. */
 #include "tests/fuzz/fuzz.h"
 
 #include "base/error.h"
@@ -67,8 +67,8 @@ static const char *path_of(int fd, char path[32])
     return path;
 }
 
-/* Reads every tensor. Their sizes must sum to the size of the file without its header. False if
- * a dtype is unknown. */
+/* Reads every tensor. Their sizes must sum to the size of the file without its header. Returns
+ * false if a dtype is unknown. */
 static bool read_all(const mf_st_file *f, const uint8_t *data, size_t size)
 {
     bool known = true;

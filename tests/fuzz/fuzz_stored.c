@@ -1,7 +1,8 @@
-/* fuzz_stored: any text as stored.json, the list of weights that stay in files of others. It is
- * refused with its name or that of a file in it, or all its weights can be decoded without
- * leaving the file. The list may name one file of weights: FILE, which is in memory, by its
- * path or as the file fd/77 beside the run, since lists here lie among descriptors. */
+/* fuzz_stored: any text as stored.json, the list of weights that stay in other files. It is
+ * refused with its name or the name of a listed file, or all its weights can be decoded without
+ * access outside the file. The list may name one file of weights, FILE, which is in memory. It
+ * may name FILE by its path or as the file fd/77 beside the run, because the run folder of this
+ * test is a folder of descriptors. */
 #include "tests/fuzz/memory_file.h"
 
 #include "base/error.h"
@@ -41,7 +42,7 @@ const char *const fuzz_words[] = {"{\"format\":\"moefw-stored\",\"version\":1,\"
                                   "2147483647",
                                   NULL};
 
-/* The first half is zeros, which are groups that exist. */
+/* Writes the file. Its first half is zeros, which are groups that exist. */
 static void make_weights(void)
 {
     static uint8_t bytes[BYTES];

@@ -1,6 +1,6 @@
 /* fuzz_table: any file as comparison.json, the table of a comparison, from which its report is
- * made. It is refused, or its rows have names. The runs that it names are missing, so the
- * report has rows without runs. */
+ * made. It is refused, or its rows have names. The listed runs do not exist, so the report has
+ * rows without runs. */
 #include "tests/fuzz/memory_file.h"
 
 #include "base/error.h"

@@ -1,5 +1,5 @@
 /* fuzz_tokenizer: uses the input as a tokenizer file, as training text, as text to encode, and
- * as ids to decode. Every tokenizer that results encodes and decodes within its bounds; decoded
+ * as ids to decode. Every resulting tokenizer encodes and decodes within its bounds. Decoded
  * text is valid UTF-8, and a lossless tokenizer restores valid text. */
 #include "tests/fuzz/fuzz.h"
 
@@ -39,7 +39,7 @@ const char *const fuzz_words[] = {"{\"format\":\"moefw-tokenizer\",\"version\":1
                                   "abc",
                                   NULL};
 
-/* Encodes the text and decodes its ids, which must be in bounds. */
+/* Encodes the text, checks that its ids are in bounds, and decodes them. */
 static void there_and_back(const mf_tokenizer *t, const char *text, size_t size)
 {
     mf_ids ids = {.want_start = true};
@@ -109,7 +109,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         FUZZ_REQUIRE(strncmp(mf_error_message(), "input:", 6) == 0);
     mf_tokenizer_free(t);
 
-    /* One of them, because learning takes most of the time. */
+    /* Only one of these is learned, because learning takes most of the time. */
     static const char *const names[] = {"byte", "bpe_bytes", "char", "bpe", "wordpiece"};
     const size_t i = size % (sizeof names / sizeof *names);
     rc = mf_tokenizer_train(names[i], "input", text, size, NULL, &t);

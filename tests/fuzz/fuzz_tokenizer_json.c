@@ -1,7 +1,8 @@
 /* fuzz_tokenizer_json: the input up to its first NUL is a tokenizer.json, or a tokenizer file
- * that holds files of a published tokenizer; the rest is a text. Every tokenizer that results
- * encodes the text within its bounds, and so the file itself; a lossless one restores it;
- * decoded text is valid UTF-8. The template of messages, if there is one, is read, too. */
+ * that contains files of a published tokenizer; the rest is a text. Every resulting tokenizer
+ * encodes the text within its bounds, and also the file itself. A lossless tokenizer restores
+ * the text. Decoded text is valid UTF-8. The template of messages, if there is one, is
+ * read, too. */
 #include "tests/fuzz/fuzz.h"
 
 #include "base/error.h"
@@ -58,7 +59,7 @@ const char *const fuzz_words[] = {"\"model\":{\"type\":\"BPE\",\"vocab\":{",
                                   "\xED\xA0\x80",
                                   NULL};
 
-/* The ids are in bounds, and their offsets in the text, in order. */
+/* Checks that the ids are in bounds, and that their offsets are in the text and ascending. */
 static void check_ids(const mf_tokenizer *t, const mf_ids *ids, size_t size)
 {
     size_t n;
@@ -70,7 +71,7 @@ static void check_ids(const mf_tokenizer *t, const mf_ids *ids, size_t size)
     }
 }
 
-/* Decodes the ids; `text`, if it is not NULL, must be the result. */
+/* Decodes the ids. If `text` is not NULL, the result must equal it. */
 static void decode(const mf_tokenizer *t, const mf_ids *ids, const char *text, size_t size)
 {
     mf_decoder d;
@@ -92,15 +93,15 @@ static void encode(const mf_tokenizer *t, const char *text, size_t size)
 {
     mf_ids ids = {.want_start = true}, all = {0}, types = {0}, plain = {0};
     int rc = mf_tokenizer_encode(t, "text", text, size, &ids);
-    /* A vocabulary without a token of some byte refuses texts that have it, whatever stands
-     * before: it must say so. */
+    /* A vocabulary without a token for some byte must refuse a text that contains the byte,
+     * whatever precedes it. */
     FUZZ_REQUIRE(rc != MF_OK || mf_utf8_check(text, size) == size);
     FUZZ_REQUIRE(rc == MF_OK || mf_utf8_check(text, size) < size ||
                  strstr(mf_error_message(), "has no token in this vocabulary"));
     check_ids(t, &ids, size);
     decode(t, &ids, rc == MF_OK && t->lossless ? text : NULL, size);
-    /* Without offsets, the same ids. This takes as long again, so only some texts are encoded
-     * in this way. */
+    /* The ids must be the same without offsets. This doubles the time, so only some texts are
+     * encoded twice. */
     if (size % 4 == 0) {
         FUZZ_REQUIRE(mf_tokenizer_encode(t, "text", text, size, &plain) == rc);
         FUZZ_REQUIRE(plain.n == ids.n &&

@@ -1,9 +1,10 @@
-/* fuzz_vocabulary: any files as the vocabulary of a folder of a published tokenizer: vocab.json
- * with merges.txt, or vocab.txt, beside tokenizer_config.json and special_tokens_map.json. A
- * tokenizer that results encodes these files within its bounds, and what it decodes is valid
- * UTF-8.
+/* fuzz_vocabulary: any files as the vocabulary of a folder of a published tokenizer:
+ * vocab.json with merges.txt, or vocab.txt, with tokenizer_config.json and
+ * special_tokens_map.json. A resulting tokenizer encodes these files within its bounds, and
+ * its decoded text is valid UTF-8.
  *
- * The first byte chooses the form, the next four are the lengths of the first two files. */
+ * The first byte chooses the form. The next four bytes are the lengths of the first
+ * two files. */
 #include "tests/fuzz/memory_file.h"
 
 #include "base/error.h"
@@ -38,7 +39,7 @@ const char *const fuzz_words[] = {"{\"a\":0,\"b\":1,\"ab\":2}",
                                   NULL};
 
 enum { FILES = 6 };
-/* Files of two folders: the files in a folder decide how it is read. */
+/* Files of two folders. The files in a folder determine how it is read. */
 static const char *const names[FILES] = {"pairs/vocab.json",
                                          "pairs/merges.txt",
                                          "pairs/tokenizer_config.json",

@@ -1,9 +1,9 @@
-/* memory_file.h: an input as a file, for readers that take a path.
+/* memory_file.h: an input as a file, for readers that need a path.
  *
- * The reader's open, pread and close go through the table of base/file/io.h, which here
- * answers from the input's own memory: the kernel keeps an empty file of the right size, for
- * fstat. That is two to four times as fast as a file with content. A reader that maps files
- * needs one. */
+ * The reader's open, pread and close go through the table of base/file/io.h, which here reads
+ * from the input's own memory. The kernel keeps only an empty file of the right size, for
+ * fstat. This is two to four times as fast as a file with content. A reader that maps files
+ * needs a file with content. */
 #ifndef MF_TESTS_MEMORY_FILE_H
 #define MF_TESTS_MEMORY_FILE_H
 
@@ -24,7 +24,7 @@ typedef struct fuzz_file {
     char path[128];
     int fd;
     const uint8_t *data;
-    size_t size, held; /* held: the size that fstat gives */
+    size_t size, held; /* held: the size that fstat returns */
 } fuzz_file;
 
 static fuzz_file fuzz_files[FUZZ_FILES];
@@ -59,8 +59,8 @@ static inline int fuzz_close(int fd)
     return fuzz_file_of(fd) ? 0 : mf_io_default()->close(fd);
 }
 
-/* Makes file number i (0 ... FUZZ_FILES - 1) hold the input, which must remain valid.
- * path names a file that exists, which the first call empties; NULL: one in memory.
+/* Sets the content of file number i (0 ... FUZZ_FILES - 1) to the input, which must remain
+ * valid. path names an existing file, which the first call empties; NULL: a file in memory.
  * Returns its path. */
 static inline const char *fuzz_set_file(int i, const char *path, const uint8_t *data, size_t n)
 {
@@ -104,9 +104,9 @@ static inline void fuzz_remove_folder(void)
     rmdir(fuzz_folder);
 }
 
-/* Makes an empty folder, which is removed at the end of the process, and in it files of
- * these names (FILE or SUBFOLDER/FILE), which are numbers 0 .. n-1 of fuzz_set_file. Returns
- * its path. */
+/* Makes an empty folder, which is removed at the end of the process. In the folder, makes files
+ * with these names (FILE or SUBFOLDER/FILE), which are numbers 0 .. n-1 of fuzz_set_file.
+ * Returns the path of the folder. */
 static inline const char *fuzz_make_folder(const char *const *names, int n)
 {
     snprintf(fuzz_folder, sizeof fuzz_folder, "%s/fuzz.XXXXXX",
@@ -135,7 +135,8 @@ static inline const char *fuzz_memory_file(const uint8_t *data, size_t size)
     return fuzz_set_file(0, NULL, data, size);
 }
 
-/* The same with content in the kernel, too, for readers that map it. */
+/* Like fuzz_set_file, but the kernel's file has the content, too, for readers that map
+ * the file. */
 static inline const char *fuzz_mapped_file(const uint8_t *data, size_t size)
 {
     const char *path = fuzz_set_file(0, NULL, data, 0);

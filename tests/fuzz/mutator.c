@@ -1,6 +1,7 @@
-/* mutator.c: libFuzzer's inputs. Every second one is changed by libFuzzer, the others by
- * change.c, which knows the words and the structure of the formats: inputs that a reader
- * refuses at their first byte test nothing of the rest. Without libFuzzer nobody calls it. */
+/* mutator.c: changes libFuzzer's inputs. libFuzzer changes half of them, and change.c the other
+ * half. change.c uses the words and the structure of the formats, because an input that a
+ * reader refuses at its first byte tests nothing else. Without libFuzzer this function is
+ * never called. */
 #include "tests/fuzz/change.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -8,7 +9,7 @@
 
 __attribute__((weak)) size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max_size);
 
-/* The input before this one, whose parts go into this one. */
+/* The previous input. Parts of it are copied into the present one. */
 static uint8_t last[4096];
 static size_t last_size;
 

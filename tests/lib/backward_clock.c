@@ -1,5 +1,6 @@
-/* backward_clock.c: an object for LD_PRELOAD in which the time of day goes backward, an hour
- * with each reading. The monotonic clock, which cannot do that, is the system's. */
+/* backward_clock.c: an object for LD_PRELOAD in which each reading of the time of day is an
+ * hour before the previous one. The monotonic clock cannot go backward, so it remains
+ * the system's. */
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <time.h>

@@ -1,5 +1,5 @@
-/* lib/child.c: a call in a process of its own, with its status and its output to stderr. Core
- * files of calls that crash are not wanted. */
+/* lib/child.c: runs a call in a process of its own, and returns its status and its output to
+ * stderr. Calls that crash write no core files. */
 #include "tests/lib/child.h"
 
 #include <check.h>
@@ -12,7 +12,7 @@ int child_status(void (*work)(void *arg), void *arg, char *text, size_t size)
 {
     int ends[2] = {-1, -1}, status = 0;
     if (text) ck_assert_int_eq(pipe(ends), 0);
-    fflush(NULL); /* else the child would write this text, too */
+    fflush(NULL); /* otherwise the child would also write buffered text of the parent */
     const pid_t child = fork();
     ck_assert_int_ge(child, 0);
     if (child == 0) {

@@ -1,4 +1,4 @@
-/* corpora.c: files and corpora of tests. A call with an unexpected result ends the test, with
+/* corpora.c: files and corpora for tests. A call with an unexpected result fails the test, with
  * the message of the library. */
 #include "tests/lib/corpora.h"
 

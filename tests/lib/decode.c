@@ -1,5 +1,5 @@
-/* lib/decode.c: decodes tokens one after the other, as a program that streams them does. A
- * token gives at most 4 longest + 16 bytes. */
+/* lib/decode.c: decodes tokens one after another, like a program that streams them. A token
+ * decodes to at most 4 longest + 16 bytes. */
 #include "tests/lib/decode.h"
 
 #include <check.h>

@@ -1,5 +1,5 @@
-/* lib/device.h: the device on which tests run: the one that MOEFW_TEST_DEVICE names, whose
- * backend is in a plugin folder; without the variable the host. */
+/* lib/device.h: the device on which tests run. MOEFW_TEST_DEVICE names it, and its backend is
+ * in a plugin folder. Without the variable, tests run on the host. */
 #ifndef TESTS_LIB_DEVICE_H
 #define TESTS_LIB_DEVICE_H
 
@@ -11,9 +11,9 @@
  * cannot be opened, the program ends with status 1. */
 mf_device *mf_test_device(void);
 
-/* For programs that open the strict device: its backend is in the build folder, which the
- * variable builddir names, wherever the program is called from. MOEFW_PLUGIN_PATH then names
- * it; always: in place of the folder that it names. */
+/* For programs that open the strict device. Its backend is in the build folder, which the
+ * variable builddir names, so the current folder does not matter. Sets MOEFW_PLUGIN_PATH to
+ * this folder. always: even if the variable already has a value. */
 void mf_test_find_strict(bool always);
 
 #endif

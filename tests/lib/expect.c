@@ -1,5 +1,5 @@
-/* lib/expect.c: compares the status and the message of a call that fails. Messages are compared
- * in parts, since they begin with paths of the scratch folder. */
+/* lib/expect.c: compares the status and the message of a call that fails. Only a part of the
+ * message is compared, because messages begin with paths of the scratch folder. */
 #include "tests/lib/expect.h"
 
 #include <check.h>

@@ -2,9 +2,10 @@
 #ifndef MF_TESTS_EXPECT_H
 #define MF_TESTS_EXPECT_H
 
-/* The last error's message contains `part`. */
+/* Checks that the last error's message contains `part`. */
 void expect_message(const char *part);
-/* The call failed with `code` and a message that contains `part`; clears the error. */
+/* Checks that the call failed with `code` and a message that contains `part`; clears
+ * the error. */
 void expect_failure(int rc, int code, const char *part);
 
 #endif

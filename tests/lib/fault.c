@@ -1,5 +1,5 @@
-/* Tables for allocation and IO that count calls and make the n-th one fail. The contract is in
- * fault.h; outside of armed faults every call reaches the real function. */
+/* Tables for allocation and IO that count calls and make the n-th call fail. fault.h describes
+ * them. Unless a fault is armed, every call reaches the real function. */
 #include "tests/lib/fault.h"
 
 #include "base/file/io.h"
@@ -48,7 +48,7 @@ static void release(void *block)
     free(block);
 }
 
-/* True if this call must fail, with errno set. Does not return if the process has to
+/* Returns true, with errno set, if this call must fail. Does not return if the process must
  * end here. */
 static bool io_fails(const char *name)
 {

@@ -1,8 +1,10 @@
 /* flip.c: damages a shared object.
+ *
  *     flip FILE SEED OUT
- * writes FILE to OUT with 1 to 8 bytes changed, at places drawn from SEED, none of them in an
- * executable segment: headers, tables, relocations and texts, but no code, which could do
- * anything at all. */
+ *
+ * writes FILE to OUT with 1 to 8 changed bytes, at places drawn with SEED. No changed byte is
+ * in an executable segment. So headers, tables, relocations and texts are damaged, but no code,
+ * because damaged code could do anything. */
 #include <elf.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -12,7 +14,7 @@
 
 static uint64_t state;
 
-/* A number below n (splitmix64). */
+/* A random number less than n (splitmix64). */
 static size_t draw(size_t n)
 {
     uint64_t z = state += 0x9e3779b97f4a7c15u;

@@ -1,5 +1,5 @@
 /* gguf.c: the reader of gguf.h. Every length is compared with the rest of the file before it is
- * used, so a wrong one ends the test with a message. */
+ * used, so a wrong length fails the test with a message. */
 #include "tests/lib/gguf.h"
 
 #include <check.h>
@@ -171,7 +171,7 @@ char *gguf_lines(const gguf_file *f)
         char hash[33] = "";
         if (e->data) mf_hash_bytes(e->data, e->bytes, hash);
         fprintf(to, "%s = ", e->name);
-        for (const char *c = e->text; *c; c++) /* templates have line ends */
+        for (const char *c = e->text; *c; c++) /* templates contain line ends */
             if (*c == '\n')
                 fputs("\\n", to);
             else

@@ -1,9 +1,10 @@
-/* models.c: tensors of small models and their config.json, and runs that are written without
- * training. A file that cannot be written fails the test, with the message of the program. */
+/* models.c: writes the tensors of small models and their config.json, and runs that were not
+ * trained. A file that cannot be written fails the test, with the message of the program. */
 #include "tests/lib/models.h"
 
 #include <check.h>
-#undef fail /* an old macro of Check; other headers have a member of this name */
+#undef fail /* Check defines this old macro; a structure in other headers has a member of
+             * this name */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

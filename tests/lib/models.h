@@ -1,12 +1,12 @@
-/* models.h: small model folders of one block, with drawn weights, for tests of imports; and
- * runs whose weights are drawn. Each function replaces the folder. */
+/* models.h: small model folders of one block, with drawn weights, for tests of imports, and
+ * runs with drawn weights. Each function replaces the folder. */
 #ifndef MF_TESTS_MODELS_H
 #define MF_TESTS_MODELS_H
 
 #include <stdint.h>
 #include "data/safetensors/safetensors.h"
 
-/* A tensor of a file; a list ends with one without a name. */
+/* A tensor of a file. The last entry of a list has no name. */
 typedef struct models_tensor {
     const char *name;
     mf_st_dtype dtype;
@@ -14,12 +14,12 @@ typedef struct models_tensor {
     int64_t shape[4];
 } models_tensor;
 
-/* Writes a file with these tensors, which may be those of a model and more. Values of F32 are
- * drawn by name and are in -0.5 .. 0.5, bytes are from 0 to 127. */
+/* Writes a file with these tensors. It may contain more tensors than a model needs. Values of
+ * F32 are drawn by name and are in -0.5 .. 0.5; bytes are from 0 to 127. */
 void models_file(const char *path, const models_tensor *list);
 
-/* Llama: 16 ids, 2 heads, width 16, `hidden` in the dense block. keys: more of config.json,
- * beginning with a comma; more: more tensors, or NULL. */
+/* Llama: 16 ids, 2 heads, width 16, `hidden` in the dense block. keys: further members of
+ * config.json, beginning with a comma; more: further tensors, or NULL. */
 void models_llama(const char *folder, int hidden, const char *keys, const models_tensor *more);
 /* gpt-oss: 4 experts whose weights are MXFP4, width 32. */
 void models_gpt_oss(const char *folder);
@@ -28,8 +28,8 @@ void models_deepseek(const char *folder);
 /* A BERT that classifies into two classes: width 16. */
 void models_bert(const char *folder);
 
-/* A run with weights that are drawn, and the settings of `run` with these changes, as if it had
- * been trained from it. */
+/* Writes a run with drawn weights and the settings of `run` with these changes, as if it had
+ * been trained, starting from that run. */
 void models_run_from(const char *run, int n, const char *const *set, const char *path);
 
 #endif

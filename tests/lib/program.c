@@ -1,5 +1,5 @@
-/* Prepares a unit test to work as the program does. Settings of the user and of the system are
- * not read, so a test depends neither on the user nor on the machine. */
+/* Prepares a unit test to work like the program. Settings of the user and of the system are not
+ * read, so a test depends neither on the user nor on the machine. */
 #include <stdio.h>
 #include <stdlib.h>
 #include "base/file/paths.h"
@@ -14,6 +14,6 @@ bool program_ready(int *ret_status)
         mf_paths_set_program(program);
     else
         puts("1..0 # SKIP the variable MOEFW does not name the program");
-    mf_paths_set_settings(scratch_path("etc")); /* there is no such folder */
+    mf_paths_set_settings(scratch_path("etc")); /* this folder does not exist */
     return program && setenv("XDG_CONFIG_HOME", scratch_dir(), 1) == 0;
 }

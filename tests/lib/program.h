@@ -1,13 +1,13 @@
-/* program.h: the main function of unit tests that work as the program does. Presets and plugins
- * come from the folders that the program named by the variable MOEFW would use; settings of the
- * user and of the system are not read. Include it after check_main.h. */
+/* program.h: the main function of unit tests that work like the program. Presets and plugins
+ * come from the folders that the program named by the variable MOEFW would use. Settings of the
+ * user and of the system are not read. Include this header after check_main.h. */
 #ifndef MF_TESTS_PROGRAM_H
 #define MF_TESTS_PROGRAM_H
 
 #include <stdbool.h>
 
-/* True if the test can run. False: the program must exit with *ret_status; without MOEFW the
- * test is skipped, with a message. */
+/* Returns true if the test can run. If it returns false, the program must exit with
+ * *ret_status. Without MOEFW the test is skipped, with a message. */
 bool program_ready(int *ret_status);
 
 #define MF_CHECK_MAIN_PROGRAM(suite)                                                           \

@@ -1,11 +1,11 @@
-/* relay: a wire between two network namespaces that takes its time and loses frames.
+/* relay: connects two network namespaces, delays frames and loses some of them.
  *
  *     relay NAMESPACE NAMESPACE MILLISECONDS PER_MILLE
  *
- * makes the interface `wire` (TAP) in both, prints a line when it is ready, and passes on
- * frames until it is killed: each after the same time, except those that it loses. For kernels
- * without netem. Frames that do not fit into the queue are lost, too.
- */
+ * The program makes the interface `wire` (TAP) in both, prints a line when it is ready, and
+ * passes on frames until it is killed. Each frame is delayed by the same time; PER_MILLE of the
+ * frames are lost. This replaces netem in kernels without it. Frames that do not fit into the
+ * queue are lost, too. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <linux/if_tun.h>
@@ -28,7 +28,7 @@ typedef struct frame {
     char data[LONGEST];
 } frame;
 
-/* The frames that came from one side; frames first .. first+count-1 wait. */
+/* The frames that came from one side. Frames first .. first+count-1 have not been passed on. */
 typedef struct queue {
     int from, to;
     int first, count;

@@ -1,5 +1,5 @@
 /* A temporary folder for each test program (scratch.h). Only the process that made it removes
- * it, so children of a forking suite leave it alone. */
+ * it, so the forked children of a suite do not remove it. */
 #include "tests/lib/scratch.h"
 
 #include "base/file/io.h"
@@ -22,7 +22,8 @@ static named *paths;
 
 static void clean_up(void)
 {
-    if (getpid() == owner) mf_remove_tree(folder); /* children of a forking suite leave it */
+    /* the forked children of a suite must not remove it */
+    if (getpid() == owner) mf_remove_tree(folder);
     for (named *next; paths; paths = next) {
         next = paths->next;
         free(paths);

@@ -8,8 +8,8 @@
 const char *scratch_dir(void);
 /* Path of a name in the folder. Valid until the program ends. */
 const char *scratch_path(const char *name);
-/* These write or read a whole file by stdio, without the IO table. scratch_read returns NULL if
- * there is no such file; the caller frees the text with free(). */
+/* These functions write or read a whole file with stdio, without the IO table. scratch_read
+ * returns NULL if the file does not exist; the caller frees the text with free(). */
 void scratch_write(const char *path, const void *data, size_t n);
 char *scratch_read(const char *path, size_t *ret_n);
 

@@ -1,5 +1,5 @@
-/* lib/small.c: opens the objects for a test of training, from a list of settings: the
- * session takes over the configuration, the caller frees trainer, session and run folder in
+/* lib/small.c: opens the objects for a test of training, from a list of settings. The session
+ * takes ownership of the configuration. The caller frees trainer, session and run folder in
  * this order. */
 #include "tests/lib/small.h"
 

@@ -4,10 +4,10 @@
 
 #include "run/training.h"
 
-/* The preset `default` with n_base settings ("model.dim=8"), then n more. Settings that are
- * refused fail the test, here and below. */
+/* The preset `default` with n_base settings ("model.dim=8"), then n more settings. Settings
+ * that are refused fail the test. This also holds for the functions below. */
 mf_config *small_config(int n_base, const char *const *base, int n, const char *const *more);
-/* A session of a configuration, which it takes over. options NULL: for training. */
+/* Opens a session and takes ownership of its configuration. options NULL: for training. */
 mf_session *small_session(mf_config *config, const mf_session_options *options);
 /* options may be NULL. */
 mf_trainer *small_trainer(mf_session *s, const mf_training_options *options);

@@ -1,16 +1,16 @@
-/* A small HTTP server that stands for an MLflow server: it answers the requests of log.mlflow
- * as MLflow's REST API does, and refuses what MLflow refuses. It can be told to fail.
+/* A small HTTP server that replaces an MLflow server in tests. It answers the requests of
+ * log.mlflow like MLflow's REST API, and refuses the same requests. It can be set to fail.
  *
  *     server FOLDER
  *
- * FOLDER/port gets the port. FOLDER/mode is read before each request: ok (also without the
- * file), 500, 401, 404 (pages, not of MLflow), html (status 200 with a page), close (ends
- * connections without an answer), cut (ends them within the answer), header (a header of
- * megabytes), hang (answers nothing),
- * slow (.3 s for an answer), refuse (status 400 for values), gone (status 404 for runs).
- * FOLDER/log gets a line for each request, "METHOD WHAT BODY", FOLDER/values one for each
- * value, "RUN KEY STEP VALUE", FOLDER/logins one for each login.
- * It ends when its parent does. */
+ * The server writes its port to FOLDER/port. It reads FOLDER/mode before each request: ok (also
+ * if there is no file), 500, 401, 404 (pages that are not from MLflow), html (status 200 with a
+ * page), close (ends connections without an answer), cut (ends connections within the answer),
+ * header (a header of megabytes), hang (never answers), slow (.3 s for an answer), refuse
+ * (status 400 for values), gone (status 404 for runs). It appends a line for each request,
+ * "METHOD WHAT BODY", to FOLDER/log, a line for each value, "RUN KEY STEP VALUE", to
+ * FOLDER/values, and a line for each login to FOLDER/logins. The server ends when its
+ * parent ends. */
 #include <arpa/inet.h>
 #include <pthread.h>
 #include <signal.h>
@@ -41,7 +41,7 @@ static struct {
         int run;
         char key[TEXT];
         int64_t step;
-    } metric[MOST]; /* the last step of each */
+    } metric[MOST]; /* the last step of each metric */
 } state;
 
 typedef struct answer {
@@ -116,7 +116,7 @@ static answer make_run(const mf_json *v)
     return say(200, "{\"run\": {\"info\": {\"run_id\": \"run%d\"}}}", state.n_runs++);
 }
 
-/* The number of a run; -1: there is none. */
+/* Index of a run by its id; -1: there is no such run. */
 static int run_of(const char *id)
 {
     int run;
@@ -165,7 +165,7 @@ static void take_metric(int run, const mf_json *m, FILE *values)
             mf_json_real_or_nan(m, "value"));
 }
 
-/* Parameters may be set again, but not changed. */
+/* Sets a parameter. It may be set again, but only to the same value. */
 static bool take_param(int run, const mf_json *p)
 {
     const char *key = mf_json_string(mf_json_get(p, "key"), NULL),
@@ -243,7 +243,7 @@ static answer handle(const char *mode, const char *method, char *path, const cha
 
 /* ---- connections ---- */
 
-/* Notes the login of a request, if it has one. */
+/* Records the login of a request, if the request has one. */
 static void note_login(const char *head)
 {
     const char *l = strcasestr(head, "\r\nAuthorization: ");
@@ -254,7 +254,8 @@ static void note_login(const char *head)
     fclose(f);
 }
 
-/* Reads a request. Returns its body, which the caller frees; NULL: the client has left. */
+/* Reads a request. Returns its body, which the caller frees; NULL: the client closed
+ * the connection. */
 static char *receive(int fd, char method[8], char path[2048])
 {
     size_t n = 0, begin = 0, length = 0;
@@ -280,7 +281,7 @@ static char *receive(int fd, char method[8], char path[2048])
     return text;
 }
 
-/* More than any client takes. */
+/* Sends a header that is longer than any client accepts. */
 static void send_header(int fd)
 {
     static const char begin[] = "HTTP/1.1 200 X\r\nX: ";

@@ -2,7 +2,7 @@
  *
  * A test file defines its Suite and ends with one of
  *     MF_CHECK_MAIN(suite)        tests run in this process
- *     MF_CHECK_MAIN_FORK(suite)   each test runs in a child of its own
+ *     MF_CHECK_MAIN_FORK(suite)   each test runs in its own child
  * where `static Suite *suite(void)` builds the suite. Results go to stdout as TAP. Most suites
  * do not fork, because a child that is forked after an OpenMP region hangs in its own first
  * region. A suite that forks (to survive aborts, to catch signals) must not use mf_parallel in
@@ -16,7 +16,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* A test program that runs longer is killed and fails; MOEFW_CHECK_SECONDS is another limit. */
+/* Time limit in seconds. A test program that runs longer is killed and fails.
+ * MOEFW_CHECK_SECONDS sets another limit. */
 #define MF_CHECK_SECONDS 600
 
 static int check_run(Suite *suite, enum fork_status mode)
@@ -30,8 +31,8 @@ static int check_run(Suite *suite, enum fork_status mode)
     int run = srunner_ntests_run(runner), failed = srunner_ntests_failed(runner);
     srunner_free(runner);
     if (run == 0) return 1;
-    /* Automake's harness reads the "not ok" lines; a failing status would count as one
-     * more failure. */
+    /* Automake's harness reads the "not ok" lines. A status of failure would count as one more
+     * failed test. */
     return failed != 0 && !getenv("HARNESS_ACTIVE");
 }
 

@@ -1,6 +1,7 @@
 /* cli/bench_comm.c: moefw bench comm: all ranks measure, rank 0 prints.
  *
- * [parallel] is that of the default preset and --set; nothing else of them counts. */
+ * The section [parallel] comes from the default preset and --set. Their other sections have
+ * no effect. */
 #include "cli/bench_comm.h"
 #include <stdio.h>
 #include "base/error.h"
@@ -27,7 +28,8 @@ static void print_json(const mf_world *w, const mf_comm_bench *r)
     mf_jw_kv_real(j, "us", r->us);
     mf_jw_kv_real(j, "gb_per_s", r->gb_per_s);
     mf_jw_end(j);
-    (void)mf_cli_print_json(j); /* without memory the program ends with an error */
+    (void)mf_cli_print_json(j); /* a failure here (out of memory) ends the program with
+                                 * an error */
 }
 
 static void show(void *arg, const mf_comm_bench *r)

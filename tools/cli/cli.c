@@ -211,8 +211,8 @@ static void set_log_level(const mf_cli *cli)
         mf_log_set_level(mf_cli_quiet(cli) ? MF_LOG_WARN : MF_LOG_INFO);
 }
 
-/* Allows the files in a text such as "FILE", "FILE:scale=2,FILE" or "router.plugin=FILE". Each
- * word with a '/' counts as a file. */
+/* Permits loading the files in a text such as "FILE", "FILE:scale=2,FILE" or
+ * "router.plugin=FILE". Each word with a '/' counts as a file. */
 static void allow_files(const char *text)
 {
     char part[4096];
@@ -224,7 +224,7 @@ static void allow_files(const char *text)
     }
 }
 
-/* Whether a text such as "router.plugin=FILE" gives a key whose value names code. */
+/* Whether a text such as "router.plugin=FILE" sets a key whose value names a file of code. */
 static bool sets_code(const char *text)
 {
     static const char *const keys[] = {".plugin", "parallel.comm"};
@@ -236,9 +236,10 @@ static bool sets_code(const char *text)
     return false;
 }
 
-/* Allows the files of code that the command line names as such: a file of data that it names
- * may come from anybody, and a configuration could name the same file as a plugin. A file that
- * only a configuration names is not loaded, for the same reason. */
+/* Permits loading the code files that the command line names as plugins. A data file on the
+ * command line is not permitted: anybody may have made it, and a configuration in it could name
+ * the same file as a plugin. A file that only a configuration names is not loaded, for the
+ * same reason. */
 static void allow_plugins(const mf_cli *cli)
 {
     mf_plugin_allow_unsafe(mf_cli_flag(cli, "allow-unsafe-plugins"));
@@ -253,7 +254,7 @@ static void allow_plugins(const mf_cli *cli)
     }
 }
 
-/* A number of threads beyond the limit is a mistake, so it is not lowered silently. */
+/* A number of threads beyond the limit is an error. It is not lowered silently. */
 static int judge_environment(const mf_cli *cli)
 {
     const char *text = getenv("OMP_NUM_THREADS");

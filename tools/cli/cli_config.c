@@ -9,8 +9,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/* --plugin FILE replaces the plugin of its kind. Regularizers, controllers and adapters, of
- * which there can be several, are added under their own names. */
+/* The assignment that --plugin FILE means. It replaces the plugin of the same kind.
+ * Regularizers, controllers and adapters are added under their own names instead, because there
+ * can be several of them. */
 static int plugin_assignment(mf_arena *arena, const char *text, const char **ret)
 {
     const mf_loaded *plugin;

@@ -1,5 +1,5 @@
-/* Builds a model for verbs that only inspect it. Data are optional: if they cannot be read, a
- * vocabulary size that is known without them is enough. */
+/* Builds a model for verbs that only inspect it. Data are optional: if they cannot be read, the
+ * model is built when the vocabulary size is known from elsewhere. */
 #include "cli/cli_model.h"
 
 #include <stdio.h>

@@ -1,6 +1,6 @@
-/* Parsing runs twice, because options of a verb may come before it. The first pass finds the
- * verb (with the options of `train`, which runs if there is no verb); the second reads
- * everything with that verb's own table. */
+/* Parsing runs twice, because options of a verb may come before the verb. The first pass finds
+ * the verb; it reads the options of `train`, which is the default verb. The second pass reads
+ * everything with the table of the verb that was found. */
 #include "config/aliases.h"
 #include "cli/cli_parse.h"
 #include "cli/meant/operand.h"
@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define OPTION_CODE 1000 /* getopt's value of long option i is OPTION_CODE + i */
+#define OPTION_CODE 1000 /* getopt returns OPTION_CODE + i for long option i */
 #define MAX_OPTIONS 96
 
 /* The options of one verb and the global ones in getopt's form. Options of several words are
@@ -100,7 +100,7 @@ static int unknown_verb(const char *word)
     return mf_fail(MF_EUSAGE, "unknown verb '%s'; 'moefw --help' lists them", word);
 }
 
-/* The name for messages: "--steps", or "-t" if it was given so. */
+/* The name of the option for messages: "--steps", or "-t" if the user gave the short name. */
 static const char *shown(char buf[64], const mf_cli_option *o, int code)
 {
     if (code < OPTION_CODE)
@@ -110,8 +110,8 @@ static const char *shown(char buf[64], const mf_cli_option *o, int code)
     return buf;
 }
 
-/* The verb's operands, if other programs have an option of this name for one of them, such as
- * --model-path for RUN; else NULL. */
+/* Other programs have options for what is an operand here, such as --model-path for RUN.
+ * Returns the verb's operands if `name` is such an option, else NULL. */
 static const char *operand_of(const mf_verb *verb, const char *name)
 {
     static const struct {
@@ -134,8 +134,8 @@ static const char *operand_of(const mf_verb *verb, const char *name)
     return NULL;
 }
 
-/* Reports an option for which getopt returned '?': it is unknown or ambiguous, or it was given
- * an argument and takes none. next: the word after it, or NULL. */
+/* Reports an option for which getopt returned '?': it is unknown or ambiguous, or it accepts no
+ * argument but was given one. next: the word after the option, or NULL. */
 static int bad_option(const table *t, const mf_verb *verb, const char *word, const char *next,
                       int code)
 {
@@ -225,8 +225,8 @@ static int judge_argument(const mf_cli_option *o, int code, const char *text)
     return mf_fail(MF_EUSAGE, "%s: expected one of %s, found '%s'", name, list, text);
 }
 
-/* Finds the verb and removes its word from argv; also the word `help` before it, which counts
- * as --help. *argc is reduced by one for each. */
+/* Finds the verb and removes its word from argv. Also removes the word `help` before the verb,
+ * which counts as --help. *argc is reduced by one for each removed word. */
 static int take_verb(int *argc, char **argv, mf_cli *cli)
 {
     table t;
@@ -329,8 +329,8 @@ static int judge_operands(mf_cli *cli)
     return judge_applies(cli);
 }
 
-/* The word behind `word` as the user gave them: some C libraries have moved operands by the
- * time that an option turns out to be unknown. */
+/* The word that follows `word` in the user's order. The given order is needed because some C
+ * libraries have already moved operands when an option turns out to be unknown. */
 static const char *next_of(char *const *given, const char *word)
 {
     while (*given && *given != word)

@@ -1,4 +1,5 @@
-/* cli/cli_parse.h: the result of parsing. Only files of cli that parse or query include it. */
+/* cli/cli_parse.h: the result of parsing. Only those files of cli/ include it that parse or
+ * query it. */
 #ifndef MF_CLI_PARSE_H
 #define MF_CLI_PARSE_H
 
@@ -7,14 +8,14 @@
 typedef struct mf_cli_given {
     const mf_cli_option *option;
     const char *text; /* NULL for flags */
-    int position;     /* index among the options, from 1 */
+    int position;     /* index among the given options, from 1 */
 } mf_cli_given;
 
 struct mf_cli {
-    const mf_verb *verb; /* NULL: none was given */
+    const mf_verb *verb; /* NULL: no verb was given */
     const mf_cli_form *form;
     int n_operands, n_given;
-    const char **operand; /* without the action */
+    const char **operand; /* operands, without the action */
     mf_cli_given *given;
     bool help, version;
     const char *page; /* moefw help PAGE (cli/meant/page.h); NULL: no page was requested */

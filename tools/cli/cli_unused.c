@@ -1,7 +1,7 @@
-/* Checks --set and --plugin for verbs that do not use them: those of a run, which keeps its own
- * configuration, and those without a configuration. A typing error is an error there, too;
- * correct values have no effect, and a verb of a run warns of that. Rules between keys are not
- * checked, since the values are not used together. */
+/* Checks --set and --plugin for verbs that do not use them: verbs of a run, which keeps its own
+ * configuration, and verbs without a configuration. A typing error is an error here, too.
+ * Correct values have no effect, and a verb of a run warns about this. Rules between keys are
+ * not checked, since the values are not used together. */
 #include "base/file/io.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -17,7 +17,7 @@ typedef struct judge {
     mf_arena *arena;
     mf_assignment *given;
     int n;
-    mf_ini *as_given, *ini; /* with old names of keys; with new ones */
+    mf_ini *as_given, *ini; /* as_given: with old names of keys; ini: with new names */
 } judge;
 
 static bool any_given(const mf_cli *cli)
@@ -25,7 +25,7 @@ static bool any_given(const mf_cli *cli)
     return mf_cli_count(cli, "set") > 0 || mf_cli_count(cli, "plugin") > 0;
 }
 
-/* Reads one assignment, so that errors in its form name its origin. */
+/* Reads one assignment alone. An error in its form then names the option it came from. */
 static int read_one(judge *j, int i)
 {
     mf_ini *alone = mf_ini_new();
@@ -51,13 +51,14 @@ static int read_sources(judge *j)
         rc = mf_ini_load(j->as_given, path);
         end[n++] = mf_ini_count(j->as_given);
     } else {
-        j->run = NULL; /* opening it fails later, and says why */
+        j->run = NULL; /* opening the run fails later, with its own message */
     }
     for (int i = 0; rc == MF_OK && i < j->n; i++)
         rc = read_one(j, i);
     end[n++] = mf_ini_count(j->as_given);
     if (rc == MF_OK) rc = mf_config_translate(j->as_given, j->ini, n, end);
-    /* A plugin that an assignment names need not know the options of the run's. */
+    /* An assignment may name another plugin than the run's. That plugin need not have the
+     * options of the run's plugin. */
     for (int i = 0; rc == MF_OK && i < mf_ini_count(j->ini); i++)
         mf_ini_at(j->ini, i)->optional = mf_ini_is_file(mf_ini_at(j->ini, i)->file);
     return rc;
@@ -84,7 +85,8 @@ static bool in_table(const mf_option *table, const char *key)
     return false;
 }
 
-/* Without a run, a key of a plugin's section is right if any plugin of that kind knows it. */
+/* Without a run, a key of a plugin's section is accepted if any plugin of that kind has
+ * this option. */
 static int judge_option(const judge *j, const mf_section *s, const mf_ini_entry *e)
 {
     enum { MOST = 500 };
@@ -150,9 +152,10 @@ static void clear(judge *j)
     mf_arena_free(j->arena);
 }
 
-/* ---- what has no effect ---- */
+/* ---- assignments without effect ---- */
 
-/* Whether the run has the plugin already: naming its file permits it, which is an effect. */
+/* Whether the run already uses the plugin. Then naming its file has an effect: it permits
+ * loading the file. */
 static bool has_plugin(const judge *j, const char *what)
 {
     const mf_loaded *p, *its;
@@ -176,7 +179,7 @@ static bool has_plugin(const judge *j, const char *what)
     return has;
 }
 
-/* The plugin of "SECTION.plugin=WHAT"; NULL: the text is another assignment. */
+/* Returns WHAT of "SECTION.plugin=WHAT"; NULL if the text is another assignment. */
 static const char *plugin_set(const char *text)
 {
     static const char key[] = ".plugin=";

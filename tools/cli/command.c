@@ -1,6 +1,6 @@
 /* cli/command.c: moefw_main, the command line. It prepares the process before a verb runs:
- * standard descriptors, ignored signals, handlers that name a plugin that crashes. An error is
- * printed once, at the end of moefw_main. */
+ * standard descriptors, ignored signals, and handlers that name the plugin in which a crash
+ * happens. An error is printed once, at the end of moefw_main. */
 #include "cli/command.h"
 #include "api/run_internal.h"
 #include "base/coverage.h"
@@ -30,8 +30,8 @@
 #include <unistd.h>
 
 /* If the caller closed a standard descriptor, the next opened file would get its number, and
- * messages would be written into a checkpoint. So closed ones are opened here: standard output
- * so that writing to it fails. */
+ * messages would be written into a checkpoint. So closed descriptors are opened here. Standard
+ * output is opened in a way that makes writing to it fail. */
 static void open_standard(void)
 {
     for (int fd = 0; fd <= 2; fd++) {
@@ -46,8 +46,8 @@ static void open_standard(void)
     }
 }
 
-/* If the reader of stdout has ended, SIGPIPE ends the program, as it ends other programs; any
- * other failure to write results is an error. */
+/* If the reader of stdout has ended, SIGPIPE ends this program, as usual for command line
+ * programs. Any other failure to write results is an error. */
 static int close_stdout(int rc)
 {
     struct stat st;
@@ -69,9 +69,10 @@ static int close_stdout(int rc)
                                     : "a write failed");
 }
 
-/* A command that met a fault of the machine has not done its work, even if it could go on: a
- * file that could not be looked at was taken for a missing one, an optional part was skipped.
- * If such a command refuses something, its status is that of the fault. */
+/* A command that met a fault of the machine has not done its whole work, even if it could
+ * continue. For example, a file that could not be examined was treated as missing, or an
+ * optional part was skipped. If such a command refuses something, its status is that of
+ * the fault. */
 static int judge_faults(int rc)
 {
     int code;
@@ -102,7 +103,7 @@ int moefw_main(int argc, char **argv)
               stderr);
         return 2;
     }
-    /* Verbs that only this program calls, in its child processes. */
+    /* these verbs are only called by this program, in its child processes */
     if (argc > 1 && strcmp(argv[1], MF_PROBE_VERB) == 0) return mf_probe_main(argc, argv);
     if (argc > 1 && strcmp(argv[1], MF_CHECK_VERB) == 0) return mf_check_main(argc, argv);
     if (argc > 1 && strcmp(argv[1], MF_COMPARE_CHILD) == 0) {
@@ -122,7 +123,7 @@ int moefw_main(int argc, char **argv)
     mf_plugin_restrict_paths();
     signal(SIGPIPE, SIG_IGN); /* a closed terminal must not end a training run without saving */
     signal(SIGXFSZ, SIG_IGN); /* the size limit of a file is reported like a full disk */
-    int rc = judge_faults(MF_OK); /* as when the program's folder cannot be read */
+    int rc = judge_faults(MF_OK); /* for example, when the program's folder cannot be read */
     if (rc == MF_OK) rc = mf_cli_run(argc, argv);
     rc = close_stdout(rc);
     mf_output_close();

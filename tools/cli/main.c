@@ -1,5 +1,5 @@
-/* cli/main.c: the program. _exit is defined here and exported (cli/moefw.list), because only an
- * executable can replace that of libc, also for plugins. */
+/* cli/main.c: the program. _exit is defined here and exported (cli/moefw.list). Only an
+ * executable can replace the _exit of libc for plugins, too. */
 #include "cli/command.h"
 #include <signal.h>
 #include <stdlib.h>
@@ -8,9 +8,9 @@
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #define VISIBLE __attribute__((visibility("default")))
-static volatile sig_atomic_t result; /* the status of a main that has returned */
+static volatile sig_atomic_t result; /* the status that main returned, once it has returned */
 
-/* A destructor that calls _exit(0) does not make a success of a failure. */
+/* A destructor that calls _exit(0) must not turn a failure into a success. */
 VISIBLE void _exit(int status)
 {
     MF_LAST(moefw_exit(status != 0 ? status : result));

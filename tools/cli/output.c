@@ -1,6 +1,6 @@
-/* cli/output.c: one rule for the files that a verb is to write: an existing one is refused,
- * unless --force is given, or it is a page that moefw wrote. Verbs check this before they
- * compute, so nothing is lost to a name that is taken. */
+/* cli/output.c: one rule for the files that a verb writes. An existing file is refused, unless
+ * --force is given, or the file is a page that moefw wrote. Verbs check this before they
+ * compute, so no result is lost because a file exists. */
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -10,7 +10,7 @@
 #include "base/mem.h"
 #include "cli/cli.h"
 
-/* Whether the file is a page of moefw, which a new one may replace. */
+/* Whether the file is a page of moefw, which a new page may replace. */
 static bool is_page(const char *path)
 {
     static const char mark[] = "<meta name=\"generator\" content=\"moefw\">";

@@ -1,5 +1,5 @@
-/* cli/ranks.c: the launcher ends the other ranks as soon as one has ended with an error, so
- * none may end before the message is printed. */
+/* cli/ranks.c: ends the ranks after an error. The launcher ends the other ranks as soon as one
+ * rank has ended with an error, so no rank may end before the message is printed. */
 #include "cli/ranks.h"
 #include <stdio.h>
 #include <string.h>
@@ -33,8 +33,8 @@ void mf_ranks_tell_agreed(mf_world *w)
     mf_error_clear();
 }
 
-/* Before the ranks have joined: the launcher's rank 0 has the same error, unless it is one of
- * joining, which may be this rank's own. */
+/* Ends a rank before the ranks have joined. The launcher's rank 0 has the same error and prints
+ * it. An error of joining is the exception, because it may be this rank's own. */
 static void end_apart(const char *comm, bool alone, int rc)
 {
     mf_launch l;

@@ -1,5 +1,6 @@
 /* Generates texts without a conversation and measures them. Text i depends only on the run, the
- * settings, the prompt and seed + i, so the number of texts changes none of them. */
+ * settings, the prompt and seed + i. So asking for more texts does not change the
+ * earlier texts. */
 #include "cli/samples.h"
 #include <math.h>
 #include <stdio.h>
@@ -15,7 +16,8 @@ typedef struct {
     size_t n, room;
     mf_ids ids;
     int64_t tokens;
-    double own, other; /* sums of log-likelihoods, by the run itself and by the other run */
+    double own, other; /* sums of log-likelihoods, under the run itself and under the
+                        * other run */
     /* number of the other run's tokens; 0: it could not encode the text */
     int64_t other_tokens;
 } sample;
@@ -24,7 +26,7 @@ typedef struct {
  * after it is written. */
 typedef struct {
     mf_talker *who;
-    sample *list; /* [count] with quality, else one */
+    sample *list; /* [count] with quality, else a single element */
 } side;
 
 typedef struct {
@@ -37,7 +39,7 @@ typedef struct {
 
 typedef struct {
     sample *to;
-    bool aloud; /* also print to standard output */
+    bool aloud; /* the text is also printed to standard output */
 } listener;
 
 static int hear_piece(void *arg, const char *text, size_t n)
@@ -117,8 +119,8 @@ static void forget(sample *x)
     *x = (sample){0};
 }
 
-/* Generates the i-th text of a run, with the seed of its sampler + i, whatever was
- * generated before. */
+/* Generates the i-th text of a run. The sampler's seed is its configured seed + i, so the text
+ * does not depend on earlier texts. */
 static int write_one(const job *j, const side *of, const char *name, int64_t i, bool aloud)
 {
     mf_talker *t = of->who;
@@ -157,7 +159,7 @@ static int make_one(const job *j, const side *of, const side *other, const char 
 
 typedef struct {
     int64_t tokens, bytes;
-    /* nats per token and per byte; NaN: nothing to measure */
+    /* nats per token and per byte; NaN: nothing was measured */
     double own, own_byte, other, other_byte;
     mf_repetition repetition;
 } summary;
@@ -194,7 +196,7 @@ static int sum_up(const job *j, const side *of, summary *ret)
     return rc;
 }
 
-/* "name 0.1234", or "name -" if there is nothing to measure. */
+/* Prints "name 0.1234", or "name -" if there is nothing to measure. */
 static void put_number(const char *name, double value)
 {
     if (isnan(value))

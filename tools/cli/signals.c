@@ -7,10 +7,11 @@
 #include "base/coverage.h"
 
 static volatile sig_atomic_t stop_signal;
-static moefw_run *volatile listener; /* NULL: none */
+static moefw_run *volatile listener; /* the run that receives the requests; NULL: none */
 static const int stops[] = {SIGINT, SIGTERM, SIGHUP, SIGXCPU};
 enum { STOPS = sizeof stops / sizeof *stops };
-/* Signals that the caller ignores stay ignored: nohup, a script's background process. */
+/* Signals that the caller ignores stay ignored, for example under nohup, or in a script's
+ * background process. */
 static bool deaf[STOPS];
 
 static void on_stop(int number)

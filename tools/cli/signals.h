@@ -6,10 +6,11 @@
 #include <moefw/run.h>
 #include <stdbool.h>
 
-/* SIGINT, SIGTERM, SIGHUP, SIGXCPU: stop; SIGUSR1: save, or if usr1_stops stop, too. run:
- * receives the requests; NULL: the caller polls mf_signals_stop. */
+/* Catches SIGINT, SIGTERM, SIGHUP and SIGXCPU to stop, and SIGUSR1 to save. If usr1_stops,
+ * SIGUSR1 stops, too. run: receives the requests; NULL: the caller polls mf_signals_stop. */
 void mf_signals_catch(moefw_run *run, bool usr1_stops);
 void mf_signals_release(void);
-int mf_signals_stop(void); /* signal number, 0 if none; also after release */
+int mf_signals_stop(void); /* number of the received stop signal, 0 if none; also after the
+                            * handlers are released */
 
 #endif

@@ -1,5 +1,5 @@
-/* A table as text: each column is as wide as its widest cell. Columns that do not fit beside
- * the others go into a further part of the table. */
+/* Prints a table as text. Each column is as wide as its widest cell. Columns that do not fit
+ * beside the others are printed below, in a further part of the table. */
 #include "cli/table.h"
 
 #include "base/error.h"
@@ -53,7 +53,7 @@ static const char *cell(const mf_table *t, int row, int column)
     return t->cell[row * t->columns + column];
 }
 
-/* Number of characters: bytes that continue one in UTF-8 do not count. */
+/* Number of characters: continuation bytes of UTF-8 do not count. */
 static int width_of(const char *text)
 {
     int n = 0;
@@ -70,7 +70,7 @@ static int column_width(const mf_table *t, int column)
     return width;
 }
 
-/* Whether all cells below the heading are numbers, or missing. */
+/* Whether every cell below the heading is a number, or "-" for a missing value. */
 static bool has_numbers(const mf_table *t, int column)
 {
     double x;

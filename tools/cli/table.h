@@ -10,11 +10,13 @@ typedef struct mf_table {
     int rows, columns, room;
 } mf_table;
 
-/* The caller frees the table with mf_table_clear, also after a failure. MF_ENOMEM. */
+/* The caller frees the table with mf_table_clear, also after a failure. Can fail
+ * with MF_ENOMEM. */
 int mf_table_start(mf_table *t, int columns);
-/* Adds a row of empty cells. MF_ENOMEM. */
+/* Adds a row of empty cells. Can fail with MF_ENOMEM. */
 int mf_table_row(mf_table *t);
-/* Sets a cell of the last row; the text is copied. NULL: "-". MF_ENOMEM. */
+/* Sets a cell of the last row; the text is copied. text NULL: the cell shows "-". Can fail
+ * with MF_ENOMEM. */
 int mf_table_put(mf_table *t, int column, const char *text);
 /* Prints the table in at most `width` columns of text. If it is wider, it is printed in several
  * parts below one another, each of which begins with the first column. Columns of numbers are

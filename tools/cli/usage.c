@@ -1,4 +1,4 @@
-/* Help on the terminal and the manual's lists. Both are generated from the tables, so
+/* Prints help on the terminal and the manual's lists. Both are generated from the tables, so
  * they agree. */
 #include "base/text/wrap.h"
 #include "cli/cli.h"
@@ -10,15 +10,15 @@
 #include <string.h>
 
 #define WIDTH  80
-#define COLUMN 26 /* where the second column begins */
+#define COLUMN 26 /* column where the second column of text begins */
 
 void mf_cli_wrapped(const char *text, int at)
 {
     mf_wrap_put(stdout, WIDTH - 1, at, text);
 }
 
-/* The length of a line that is too long, with the lines that continue it: a line that does not
- * begin with a blank continues one that is nearly full. */
+/* The length of a paragraph that begins with a line that is too long. A further line belongs to
+ * the paragraph if it does not begin with a blank and the line before it is nearly full. */
 static size_t paragraph(const char *text)
 {
     enum { FULL = WIDTH - 15 };
@@ -59,7 +59,7 @@ static void row(const char *left, const char *right)
     mf_cli_wrapped(right, COLUMN);
 }
 
-/* Whether the text has each of the words. */
+/* Whether the text contains each of the words. */
 static bool names_all(const char *text, const char *const *words)
 {
     for (; *words; words++) {
@@ -92,7 +92,7 @@ static void option_row(const mf_cli_option *o)
     row(left, right);
 }
 
-/* action: only options that it takes; NULL: all. */
+/* action: only options that this action accepts; NULL: all options. */
 static void option_rows(const char *title, const mf_cli_option *o, const char *action)
 {
     bool any = false;
@@ -104,7 +104,7 @@ static void option_rows(const char *title, const mf_cli_option *o, const char *a
     }
 }
 
-/* Help of a form that the user named. */
+/* Prints the help of a form that the user named. */
 static void action_help(const mf_verb *v, const mf_cli_form *f)
 {
     printf("Usage: moefw %s %s [OPTION]...%s%s\n", v->name, f->action, f->operands ? " " : "",

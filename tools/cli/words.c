@@ -1,5 +1,6 @@
-/* Lists names for completion: what a person may write depends on the plugins, presets and runs
- * of the moment, so scripts ask for it. What cannot be read is skipped. */
+/* Lists names for completion. The possible words depend on the plugins, presets and runs that
+ * exist when the shell completes, so the completion scripts call the program. Entries that
+ * cannot be read are skipped. */
 #include "cli/words.h"
 
 #include "base/error.h"
@@ -39,7 +40,7 @@ static void print_runs_in(const char *folder)
     mf_list_free(names, n);
 }
 
-/* kind 0: plugins of all kinds. */
+/* kind 0: plugins of all kinds are printed. */
 static int print_plugins(mf_arena *arena, mf_kind kind)
 {
     mf_found *found;
@@ -70,7 +71,7 @@ static void print_keys(void)
     puts("router.plugin\nexpert.plugin");
 }
 
-/* The columns by which moefw runs sorts, ranks, shows and chooses. */
+/* Prints the columns by which moefw runs sorts, ranks, shows and filters. */
 static void print_columns(void)
 {
     puts("run\nrouter\nstep\nval_loss\nbits_per_byte\nparams\ntokens\nseed\nfinished\nloss\n"
@@ -80,7 +81,7 @@ static void print_columns(void)
     print_keys();
 }
 
-/* The kinds of plugins that moefw plugin new can write. */
+/* Prints the kinds of plugins that moefw plugin new can write. */
 static void print_kinds(void)
 {
     for (int kind = 1; mf_kind_name((mf_kind)kind); kind++)
@@ -88,7 +89,7 @@ static void print_kinds(void)
     puts("op");
 }
 
-/* The kind of plugins of a section: "router", or "regularizer.balance". */
+/* The kind of plugins of a section such as "router" or "regularizer.balance". */
 static mf_kind kind_of_section(const char *section)
 {
     char name[64];
@@ -111,7 +112,7 @@ static int print_values(mf_arena *arena, const char *key)
         if (o->type == MF_OPT_BOOL)
             puts("yes\nno");
         else if (!o->choices && o->value && o->value[0])
-            puts(o->value); /* the default */
+            puts(o->value); /* the default value */
     }
     return MF_OK;
 }

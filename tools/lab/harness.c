@@ -1,5 +1,5 @@
 /* A plugin of any kind in a very small model. Random values depend only on constants and on
- * spec.shaken, so two harnesses with equal specs compute the same bits. */
+ * spec.shaken. So two harnesses with equal specs compute the same bits. */
 #include "lab/harness.h"
 
 #include <math.h>
@@ -37,12 +37,13 @@ static const char *required(const mf_option *o, char *out, size_t size)
         break;
     default:
         snprintf(out, size, "train.lr");
-        break; /* the name of a live option */
+        break; /* the option is the name of a live option */
     }
     return out;
 }
 
-/* The last value of an option in a list of "option=value"; NULL: none. */
+/* The last value of an option in a list of "option=value"; NULL: the option is not in
+ * the list. */
 static const char *in_list(const char *const *list, const char *option)
 {
     const size_t n = strlen(option);
@@ -52,15 +53,15 @@ static const char *in_list(const char *const *list, const char *option)
     return value;
 }
 
-/* The value that a person has chosen for an option, or else the drawn one; NULL: none. */
+/* The value that the user has chosen for an option, or else the drawn value; NULL: none. */
 static const char *given(const mf_harness_spec *s, const char *option)
 {
     const char *value = in_list(s->given, option);
     return value ? value : in_list(s->drawn, option);
 }
 
-/* Writes the section of the plugin under check: required options, those that a person has
- * chosen, and the one under test. */
+/* Writes the section of the plugin under check: required options, options that the user has
+ * chosen, and the option under test. */
 static int write_section(mf_harness *harness)
 {
     const mf_schema *s = &harness->spec.plugin->schema;
@@ -121,7 +122,7 @@ static int32_t history(void *arg, const char *metric, int32_t n, double *out)
     (void)arg;
     (void)metric;
     for (int32_t i = 0; i < n && i < 50; i++)
-        out[i] = 1 + 0.01 * i; /* newest first, so the values fall */
+        out[i] = 1 + 0.01 * i; /* newest value first, so a falling sequence */
     return n < 50 ? n : 50;
 }
 
@@ -149,9 +150,9 @@ static bool wants_bias(const mf_loaded *p)
            (p->table.controller.flags & MF_CONTROLLER_SELECT_BIAS) != 0;
 }
 
-/* Declares the parameters that a whole model has around the layer, unless they exist, so
- * that a plugin that reaches for it by its full name finds it. It comes last: offsets of all
- * else stay. */
+/* Declares the parameters that a whole model has around the layer, unless they exist. A plugin
+ * that looks for such a parameter by its full name then finds it. This comes last, so that the
+ * offsets of all other parameters do not change. */
 static int declare_beside(mf_harness *harness)
 {
     const int32_t d = harness->spec.dim, E = harness->spec.experts;
@@ -272,7 +273,7 @@ static void make_inputs(mf_harness *harness)
     if (s->gradients || s->open) mf_graph_want_grad(harness->x);
 }
 
-/* Makes the cache of a decoding step and the inputs pos and len; nothing if spec.places
+/* Makes the cache of a decoding step and the inputs pos and len. Does nothing if spec.places
  * is 0. */
 static int make_history(mf_harness *harness)
 {
@@ -290,8 +291,8 @@ static int make_history(mf_harness *harness)
     return rc == MF_OK ? mf_store_seal(h->store, 0, false) : rc;
 }
 
-/* The record of a layer that the next layer's router gets. With a history it covers
- * all places. */
+/* The record of a layer that the next layer's router receives. With a history it covers all
+ * tokens of the cache. */
 static const mf_routing *routed(const mf_moe_out *out)
 {
     return out->whole.size > 0 ? &out->whole : &out->routing;
@@ -373,7 +374,7 @@ void mf_harness_fill(mf_harness *harness, uint64_t seed)
 
 static void shake(mf_harness *harness)
 {
-    enum { RUN = 256 }; /* one call for each number would draw four times as many */
+    enum { RUN = 256 }; /* a call generates 4 numbers even if only one is needed */
     int64_t n;
     float *values = mf_store_values(harness->store, &n), moved[RUN];
     for (int64_t i = 0; i < n; i++) {
@@ -474,7 +475,7 @@ void mf_harness_count(mf_harness *harness)
         harness->tokens += !mask || mask[t] > 0;
 }
 
-/* Fills stats [MF_HARNESS_LAYERS] and returns the measurements that a trainer passes after
+/* Fills stats [MF_HARNESS_LAYERS]. Returns the measurements that a trainer passes after
  * a step. */
 static mf_step measurements(mf_harness *harness, mf_layer_stats *stats)
 {
@@ -498,7 +499,7 @@ static mf_step measurements(mf_harness *harness, mf_layer_stats *stats)
                      .step_tokens = harness->tokens};
 }
 
-/* Replaces measurements by other possible numbers. */
+/* Replaces the measurements by other possible numbers. */
 static void make_odd(mf_harness *harness, mf_layer_stats *stats)
 {
     const int64_t n = harness->spec.experts * MF_MOE_SHARES;
@@ -560,7 +561,8 @@ int mf_harness_step(mf_harness *harness)
     int64_t n;
     float *values = mf_store_values(harness->store, &n);
     const float *grads = mf_store_grads(harness->store);
-    for (int64_t i = 0; i < n; i++) /* less than 1e-3, so that the loss cannot diverge */
+    /* changes by less than 1e-3, so that the loss cannot diverge */
+    for (int64_t i = 0; i < n; i++)
         values[i] -= 1e-3f * grads[i] / (1 + fabsf(grads[i]));
     harness->step++;
     mf_plughost_set_step(harness->host, harness->step);

@@ -3,7 +3,7 @@
  *     x -> [block_in] -> x + [attention](o([heads](q + k + v)) + [bias]) -> [block_mid]
  *       -> x + [ffn](MoE) -> [block_out]
  *
- * The block itself lets no token depend on another one, so any such dependence comes from the
+ * In the block itself no token depends on another token. So any such dependence comes from the
  * adapter under check. */
 #include <stdio.h>
 #include <string.h>
@@ -31,8 +31,8 @@ static int declare(mf_harness *h, int32_t layer, const char *what, mf_shape shap
     return mf_store_declare(h->store, name, shape, init, buffer, &p);
 }
 
-/* Writes the linear layers that the adapter's section selects to out, which has room for 6.
- * Returns their number. */
+/* Writes the linear layers that the adapter's section selects to out, an array of 6. Returns
+ * their number. */
 static int32_t find_sites(const mf_harness *h, mf_adapter_at *at, mf_linear_site *out)
 {
     const int64_t d = h->spec.dim;
@@ -95,7 +95,8 @@ bool mf_harness_sees_sequences(const mf_harness *h)
     return h->use[0].ctx && mf_instance_notes(h->use[0].ctx)->wants & MF_ADAPTER_SEQUENCE;
 }
 
-/* The columns of n heads of y [..,d] from head `first` on; y itself if n is all heads. */
+/* The columns of n heads of y [..,d], from head `first` on. Returns y itself if n is the number
+ * of all heads. */
 static mf_tensor *active_columns(const mf_harness *h, mf_tensor *y, int32_t first, int32_t n)
 {
     const int64_t width = h->spec.dim / MF_HARNESS_HEADS;

@@ -1,4 +1,4 @@
-/* Attention heads of a harness. They compute nothing, but have gates that controllers can
+/* Attention heads of a harness. They compute nothing. They have gates that controllers can
  * change, and statistics that vary with head and step. */
 #include "lab/harness.h"
 

@@ -1,5 +1,5 @@
-/* The losses of a harness: those of routers, that of the regularizer under check, and losses of
- * tokens for plugins that read them. */
+/* The losses of a harness: losses of routers, the loss of a regularizer under check, and losses
+ * of tokens for plugins that read them. */
 #include "lab/harness.h"
 #include "ops/ops.h"
 
@@ -11,7 +11,8 @@ bool mf_harness_reads_losses(const mf_loaded *p)
            (p->table.regularizer.flags & MF_REGULARIZER_TOKEN_LOSS) != 0;
 }
 
-/* The losses of tokens, as there is no task: mean squares of the output, 0 for padding. */
+/* The losses of tokens. There is no task, so they are mean squares of the output, and 0
+ * for padding. */
 static mf_tensor *token_losses(mf_harness *harness, mf_tensor *y, mf_tensor **ret_counts)
 {
     mf_graph *g = harness->g;

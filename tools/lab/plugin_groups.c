@@ -1,5 +1,5 @@
-/* Reads groups of plugins, and the routers that are recommended. Lists of names stay texts:
- * they are short, so each question walks through them. */
+/* Reads groups of plugins, and the recommended routers. Lists of names are kept as texts. They
+ * are short, so each lookup scans them. */
 #include "lab/plugin_groups.h"
 
 #include <limits.h>
@@ -11,18 +11,18 @@
 #include "base/text/ini.h"
 
 typedef struct group {
-    const char *kind; /* the section: "routers" */
+    const char *kind; /* name of the section: "routers" */
     const char *words;
-    const char *names; /* "linear,mlp" without blanks */
+    const char *names; /* names separated by commas, without blanks: "linear,mlp" */
 } group;
 
 struct mf_plugin_groups {
     int n;
     group *list;
-    const char *recommended; /* NULL: the file does not say */
+    const char *recommended; /* NULL: the file does not contain the key */
 };
 
-/* The text with one character replaced by another, or removed if that is 0. */
+/* A copy of the text in which the character `from` is replaced by `to`; to 0: removed. */
 static const char *with(mf_arena *arena, const char *text, char from, char to)
 {
     char *copy = mf_arena_strdup(arena, text);

@@ -16,7 +16,7 @@
 #include "plugin/load/find.h"
 #include "plugin/option.h"
 
-/* A word between two @ in a template, and its replacement. */
+/* A word that stands between two @ in a template, and its replacement. */
 typedef struct word {
     const char *key, *value;
 } word;
@@ -28,7 +28,7 @@ static bool good_name(const char *name)
            strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_") == n;
 }
 
-/* Whether the name is a keyword of C. Such a name is refused, so that the plugin's code can use
+/* Whether the name is a keyword of C. The name is then refused, because the plugin's code uses
  * its name as an identifier. */
 static bool reserved_word(const char *name)
 {
@@ -87,8 +87,9 @@ static int fill(const char *template, const char *folder, const char *file, cons
     return rc;
 }
 
-/* Compiler flags for the headers: the program's own folders if it runs from its build tree and
- * their names need no quoting in shell and make; else those of an installed program. */
+/* Compiler flags for the headers. If the program runs from its build tree, and the folder names
+ * need no quoting in shell and make, they are the program's own folders; else those of an
+ * installed program. */
 static void headers(char *cflags, size_t size, const char **ret_program)
 {
     const char *source = mf_paths_source(), *program = mf_paths_program();
@@ -105,7 +106,8 @@ static void headers(char *cflags, size_t size, const char **ret_program)
              program);
 }
 
-/* Flags for the headers of kernels and the emulator, as `headers` for the public ones. */
+/* Compiler flags for the headers of kernels and the emulator. The folders are chosen like
+ * in `headers`. */
 static void cuda_headers(char *cflags, size_t size, bool installed)
 {
     const char *source = mf_paths_source();
@@ -146,7 +148,7 @@ static int fill_all(const char *what, const char *name, const char *folder, bool
     return rc;
 }
 
-/* Removes the folder after a failure, and keeps the message of that failure. */
+/* Removes the folder after a failure. The message of that failure is kept. */
 static void take_back(int code, const char *folder)
 {
     char why[1024];

@@ -6,10 +6,11 @@
 
 /* Creates the folder. kind: "router", "expert", "regularizer", "controller", "adapter", or "op"
  * for a router with ops of its own. name: name of the plugin, [a-z][a-z0-9_]*, at most 64
- * characters and no keyword of C. cuda: with a kernel for GPUs, only with "op". folder: path;
- * NULL: ./NAME. *ret_folder: the path; the caller frees it with mf_free. MF_EUSAGE for other
- * arguments, if the path exists, or if its parent does not; MF_ENOMEM; else the error of
- * reading or writing a file. After a failure the folder that the call created is removed. */
+ * characters and not a keyword of C. cuda: adds a kernel for GPUs, only with "op". folder:
+ * path; NULL: ./NAME. *ret_folder: the path; the caller frees it with mf_free. Fails with
+ * MF_EUSAGE for other arguments, if the path exists, or if its parent does not exist, with
+ * MF_ENOMEM, or with the error of reading or writing a file. After a failure the folder that
+ * the call created is removed. */
 int mf_scaffold(const char *kind, const char *name, const char *folder, bool cuda,
                 char **ret_folder);
 

@@ -9,7 +9,7 @@
 
 /* ---- distributions ---- */
 
-/* Continued fraction of I_x(a, b); converges fast for x < (a + 1) / (a + b + 2). */
+/* Continued fraction of I_x(a, b). It converges fast for x < (a + 1) / (a + b + 2). */
 static double beta_fraction(double a, double b, double x)
 {
     const double tiny = 1e-300;
@@ -111,7 +111,8 @@ double mf_hedges(int n)
     return exp(lgamma(df / 2) - lgamma((df - 1) / 2)) / sqrt(df / 2);
 }
 
-/* The estimate of x - y, in two passes like mf_estimate_of. *ret_all_zero: no pair differs. */
+/* The estimate of x - y, in two passes like mf_estimate_of. *ret_all_zero: whether x and y are
+ * equal in every pair. */
 static mf_estimate differences(const double *x, const double *y, int n, bool *ret_all_zero)
 {
     mf_estimate e = {0, 0, (double)NAN, (double)NAN, (double)NAN};
@@ -149,7 +150,7 @@ mf_paired mf_paired_of(const double *x, const double *y, int n)
         r.p = 1;
         return r;
     }
-    r.dz = d->mean / d->sd; /* if all differences are equal: infinite, p = 0 */
+    r.dz = d->mean / d->sd; /* if all differences are equal, this is infinite, and p = 0 */
     r.t = r.dz * sqrt(d->n);
     r.p = mf_t_two_sided(r.t, d->n - 1);
     if (d->n > 2) r.g = r.dz * mf_hedges(d->n);
@@ -162,8 +163,8 @@ void mf_holm(const double *p, int n, double *ret)
     for (int i = 0; i < n; i++)
         if (!isnan(p[i])) m++;
     for (int i = 0; i < n; i++) {
-        /* The largest (m - j) p_j of all p_j up to p_i. p_j is the j-th smallest, from j = 0;
-         * equal ones are in order of index. */
+        /* The largest (m - j) p_j of all p_j up to p_i. p_j is the j-th smallest, counted from
+         * j = 0. Equal values are in order of index. */
         double adjusted = isnan(p[i]) ? p[i] : 0;
         for (int k = 0; k < n; k++) {
             if (isnan(p[i]) || isnan(p[k]) || p[k] > p[i] || (p[k] == p[i] && k > i)) continue;
@@ -193,7 +194,7 @@ double mf_median(double *x, int64_t n)
 
 /* ---- the sign-flip test ---- */
 
-/* All 2^n sums of d with signs, ascending. */
+/* All 2^n sums of d with all choices of signs, ascending. */
 static double *sorted_sums(const double *d, int n)
 {
     const size_t all = (size_t)1 << n;
@@ -231,13 +232,13 @@ double mf_sign_flip(const double *x, const double *y, int n)
     }
     if (pairs < MF_FLIP_LEAST) return (double)NAN;
     if (size == 0) return 1;
-    /* Sums that are equal but for rounding count as equal. */
+    /* Sums that differ only by rounding count as equal. */
     const double bound = fabs(sum) - 1e-12 * size;
     if (bound <= 0) return 1;
     const int half = pairs / 2;
     const size_t na = (size_t)1 << half, nb = (size_t)1 << (pairs - half);
     double *a = sorted_sums(d, half), *b = a ? sorted_sums(d + half, pairs - half) : NULL;
-    /* For each sum above there is one with all signs changed below. */
+    /* For each sum above the bound there is one below, with all signs changed. */
     const double count = b ? 2 * pairs_above(a, na, b, nb, bound) : (double)NAN;
     mf_free(a);
     mf_free(b);
@@ -270,8 +271,8 @@ static double integrand(const noncentral *t, double s)
     return density * normal_cdf(t->delta - t->c * s);
 }
 
-/* The integral from a to b, by Gauss and Legendre's rule of ten points in panels that are at
- * most `scale` wide, within which the integrand is smooth. */
+/* The integral from a to b, by the Gauss-Legendre rule with ten points, in panels that are at
+ * most `scale` wide. Within a panel the integrand is smooth. */
 static double integral(const noncentral *t, double a, double b, double scale)
 {
     static const double node[] = {0.14887433898163122, 0.43339539412924719, 0.67940956829902441,
@@ -292,11 +293,11 @@ static double integral(const noncentral *t, double a, double b, double scale)
     return sum * half;
 }
 
-/* P(T' > c), c >= 0, for T' = (Z + delta) / sqrt(V / df): the mean over V of
- * P(Z > c sqrt(V / df) - delta), an integral over s = sqrt(V / df), whose density is chi's. The
- * density has a width of about sqrt(1 / (2 df)). P falls from 1 to 0 around delta / c in a
- * width of 1 / c, which is much smaller if df is 1 and the level low, so that part has panels
- * of its own. */
+/* P(T' > c), c >= 0, for T' = (Z + delta) / sqrt(V / df). It is the mean over V of P(Z > c
+ * sqrt(V / df) - delta), computed as an integral over s = sqrt(V / df), which has the density
+ * of a chi distribution. The density has a width of about sqrt(1 / (2 df)). P falls from 1 to 0
+ * around delta / c in a width of 1 / c. If df is 1 and the level low, this is much smaller, so
+ * that part has panels of its own. */
 static double noncentral_above(double c, double df, double delta)
 {
     if (!(c > 0)) return normal_cdf(delta);
@@ -315,7 +316,8 @@ double mf_t_power(double effect, int n, double alpha)
     if (isinf(effect)) return 1;
     if (alpha == 0) return 0;
     const double df = n - 1, delta = fabs(effect) * sqrt(n);
-    const double c = -mf_t_quantile(alpha / 2, df); /* 1 - alpha / 2 may be rounded to 1 */
+    const double c = -mf_t_quantile(alpha / 2, df); /* the negative lower quantile, because 1 -
+                                                     * alpha / 2 may be rounded to 1 */
     const double power = noncentral_above(c, df, delta) + noncentral_above(c, df, -delta);
     return fmin(1, power);
 }
@@ -323,7 +325,8 @@ double mf_t_power(double effect, int n, double alpha)
 int mf_t_pairs(double effect, double alpha, double power, int cap)
 {
     if (!(fabs(effect) > 0) || cap < 2 || !(mf_t_power(effect, cap, alpha) >= power)) return 0;
-    int lo = 1, hi = cap; /* power grows with n: too small at lo, large enough at hi */
+    int lo = 1, hi = cap; /* power grows with n: it is too small at lo, and large enough
+                           * at hi */
     while (hi - lo > 1) {
         const int middle = lo + (hi - lo) / 2;
         if (mf_t_power(effect, middle, alpha) >= power)
@@ -343,7 +346,8 @@ double mf_t_safe_effect(double t, int n, double confidence)
     if (noncentral_above(fabs(t), df, 0) >= tail) return 0;
     while (noncentral_above(fabs(t), df, hi) < tail && hi < 1e9)
         hi *= 2;
-    for (int i = 0; i < 60; i++) { /* a larger effect exceeds t more often */
+    /* bisection: a larger effect exceeds t with a higher probability */
+    for (int i = 0; i < 60; i++) {
         const double middle = (lo + hi) / 2;
         if (noncentral_above(fabs(t), df, middle) < tail)
             lo = middle;
@@ -374,7 +378,7 @@ double mf_t_detectable(int n, double alpha, double power)
 
 #define LEVEL 0.05
 
-/* The level that looks at up to n of `most` pairs may spend together. */
+/* The level that all looks at up to n of `most` pairs may use together. */
 static double spent(int n, int most)
 {
     const double z = 1.959963984540054; /* the quantile of 1 - LEVEL / 2 */
@@ -392,7 +396,8 @@ double mf_look_level(const mf_look *before, int n, int now, int most, double *re
     }
     *ret_total = used;
     if (!isnan(level)) return level;
-    /* Levels that were written and read again may miss LEVEL by a rounding. */
+    /* Levels that were written to a file and read again may differ from LEVEL by a
+     * rounding error. */
     if (planned && used < LEVEL - 1e-12)
         level = fmax(0, spent(now, most) - used);
     else

@@ -1,5 +1,6 @@
-/* Writes report.html: title, key figures, sections, how to repeat the run. If memory runs out,
- * no page is written; if a file is missing (except metrics.jsonl), its content is omitted. */
+/* Writes report.html: title, key figures, sections, and the commands that repeat the run. If
+ * memory runs out, no page is written. If a file other than metrics.jsonl is missing, its
+ * content is omitted. */
 #include "report/report.h"
 
 #include "base/file/io.h"
@@ -69,7 +70,8 @@ static double drop_rate(const mf_layer_stats *s)
     return s->drop_rate;
 }
 
-/* The highest NMI of a layer, and the same layer's NMI under random routing; NaN: not known. */
+/* The highest NMI of any layer, and the NMI of the same layer under random routing; NaN:
+ * not known. */
 static double best_nmi(const mf_report_run *r, double *ret_random)
 {
     double best = NAN;
@@ -91,8 +93,8 @@ static double loss_of(const mf_metrics_record *m)
     return !m ? NAN : isnan(m->task_loss) ? m->loss : m->task_loss;
 }
 
-/* Mean speed of the whole run, in tokens per second, without the time of evaluations: each
- * record has the speed since the one before it. */
+/* Mean speed of the whole run, in tokens per second, without the time of evaluations. Each
+ * record contains the mean speed since the record before. */
 static double mean_speed(const mf_report_run *r)
 {
     double tokens = 0, seconds = 0;
@@ -119,7 +121,8 @@ static const char *against_floor(const mf_report *p, const mf_report_run *r, dou
     return mf_report_strf(p, "nats; %.3f x the floor of %.4f", loss / r->floor, r->floor);
 }
 
-/* The best validation, if it was not the last: the one at the end took more batches. */
+/* Writes a card with the best validation if that was not the last one. The number of batches is
+ * named, because the validation at the end used more. */
 static void best_card(const mf_report *p, const mf_report_run *r)
 {
     const mf_metrics_history *h = r->history;
@@ -201,7 +204,7 @@ static void cards(const mf_report *p)
     mf_html_cards_end(p->d);
 }
 
-/* Whether no block has experts, whatever [router] and [expert] contain. */
+/* Whether no block has experts, regardless of [router] and [expert]. */
 static bool is_dense(const mf_report_run *r)
 {
     const int layers = atoi(mf_report_config(r, "model", "layers", "1"));
@@ -336,8 +339,8 @@ static void contents(const mf_report *p)
     mf_html_contents(p->d, n, e);
 }
 
-/* The seconds of a run at its training records, about 100 of them, for the page's script, which
- * draws curves over the time: a line of "step,seconds" for each run. */
+/* Writes the seconds of a run at about 100 of its training records. The page's script uses them
+ * to draw curves over the time. Each run has a line of "step,seconds" pairs. */
 static void put_times(const mf_report *p)
 {
     mf_doc_put(p->d, "<div id=\"times\" hidden=\"hidden\">\n");
@@ -388,14 +391,14 @@ static void page(const mf_report *p)
                                      mf_report_manifest(r, "moefw", "")));
 }
 
-/* faults: of this thread, before the runs were read. */
+/* faults: number of faults of this thread before the runs were read. */
 static int write_page(const mf_report *p, unsigned long faults, const char *out)
 {
     size_t n;
     mf_error_clear();
     page(p);
-    /* Missing files of a run are noted on the page, but failures of the machine to read them
-     * are not. */
+    /* Missing files of a run are noted on the page. Failures of the machine to read files are
+     * errors instead. */
     int code = MF_EIO;
     const char *why = mf_faults() != faults ? mf_fault_last(&code) : NULL;
     if (why) return mf_fail(code, "%s: not written: %s", out, why);

@@ -1,5 +1,6 @@
-/* base/file/below.c: finds the registered folder of a path and goes down from its descriptor. A
- * path that is below none is used as it is. */
+/* base/file/below.c: finds the registered folder that contains a path, and opens the parts of
+ * the path one by one from the folder's descriptor. A path outside of all registered folders is
+ * used unchanged. */
 #include "base/file/below.h"
 
 #include <errno.h>
@@ -22,7 +23,7 @@ struct mf_below {
     char *folder;
     size_t length;
     int fd;
-    atomic_bool told; /* that a file had other names */
+    atomic_bool told; /* the log already says that a file had other names */
     struct mf_below *next;
 };
 
@@ -122,9 +123,9 @@ int mf_below_judge(const char *folder, const char *const *names)
 /* The target of a call: `name` in the folder `fd`. */
 typedef struct target {
     int fd;   /* AT_FDCWD: name is the whole path */
-    bool own; /* fd was opened for this target */
+    bool own; /* fd was opened for this target, so it must be closed with the target */
     const char *name;
-    atomic_bool *told; /* of the registered folder */
+    atomic_bool *told; /* flag of the registered folder */
 } target;
 
 /* Returns the longest registered folder that contains the path, or NULL. The caller holds
@@ -161,8 +162,8 @@ static int go_down(int fd, const char *part, size_t n)
     return -1;
 }
 
-/* Finds the folder that has the last part of the path. The caller holds `lock`. False: errno
- * has the reason. */
+/* Opens the folder that contains the last part of the path. The caller holds `lock`. Returns
+ * false with the reason in errno. */
 static bool find(const char *path, target *ret)
 {
     mf_below *b = folder_of(path);
@@ -203,8 +204,9 @@ static bool begin(const char *path, target *ret)
     return false;
 }
 
-/* Opens a file below a registered folder to write it: the one that has this name alone.
- * *ret_tell: say that there was another. */
+/* Opens a file below a registered folder for writing. If the file has several names, the file
+ * that is opened is a copy with this name alone. *ret_tell is set if the caller must log that
+ * there were other names. */
 static int open_own(const target *t, int flags, mode_t mode, bool *ret_tell)
 {
     bool copied = false;
@@ -234,7 +236,8 @@ int mf_below_open(const char *path, int flags, int mode)
     return fd;
 }
 
-/* Whether the target is a link, which a rename would replace without following it. */
+/* Whether the target is a symbolic link. A rename would replace the link without
+ * following it. */
 static bool is_link(const target *t)
 {
     struct stat st;

@@ -1,4 +1,4 @@
-/* base/file/dir.c: making, listing and removing directories, and joining paths. Removing a tree
+/* base/file/dir.c: creates, lists and removes directories, and joins paths. Removing a tree
  * never follows a symbolic link. */
 #include "base/file/io.h"
 #include "base/file/io_raw.h"
@@ -38,7 +38,7 @@ int mf_sync_dir(const char *path)
     /* A directory may be writable but not readable; then it cannot be synced. */
     if (fd < 0 && errno == EACCES) return MF_OK;
     if (fd < 0) return mf_fail_errno(MF_EIO, "%s: cannot open", path);
-    /* These mean that this file system has nothing to sync for a directory. */
+    /* With these error codes the file system has nothing to sync for a directory. */
     if (mf_raw_fsync(fd) != 0 && errno != EINVAL && errno != EROFS && errno != ENOTSUP &&
         errno != ENOSYS)
         rc = mf_fail_errno(MF_EIO, "%s: cannot sync", path);
@@ -46,7 +46,7 @@ int mf_sync_dir(const char *path)
     return rc;
 }
 
-/* The directory that has the entry of path. */
+/* Returns the directory that contains the entry of path. */
 char *mf_parent_of(const char *path)
 {
     size_t n = strlen(path);
@@ -67,8 +67,8 @@ int mf_sync_parent(const char *path)
     return rc;
 }
 
-/* An existing directory is no error: another process may have made it. That one may have been
- * killed before its sync, so the entry of an existing directory is synced, too. */
+/* An existing directory is no error, because another process may have made it. That process may
+ * have been killed before its sync, so the entry of an existing directory is synced, too. */
 int mf_mkdir(const char *path)
 {
     if (mf_io()->mkdir(path, 0777) == 0) return mf_sync_parent(path);
@@ -132,7 +132,7 @@ static int add_name(char ***names, int *n, int *room, const char *name)
     return MF_OK;
 }
 
-/* Lists a directory. flags: O_NOFOLLOW for callers that must not leave the tree, else 0. */
+/* Lists a directory. flags: O_NOFOLLOW if the caller must not leave the tree, otherwise 0. */
 static int list(const char *path, int flags, char ***ret_names, int *ret_n)
 {
     char **names = NULL;

@@ -1,6 +1,6 @@
-/* Reads input that a person names, where "-" is standard input. The program may read the same
- * input several times, as a configuration and its includes, so the bytes of standard input are
- * kept for later reads. */
+/* Reads the input that a person names; "-" is standard input. A program may read the same input
+ * several times, for example as a configuration and as its include, so the bytes of standard
+ * input are kept for later reads. */
 #include "base/file/io.h"
 
 #include "base/mem.h"
@@ -12,7 +12,7 @@
 
 static struct {
     pthread_mutex_t lock;
-    char *data; /* NULL: nothing was read yet */
+    char *data; /* NULL: standard input was not read yet */
     size_t size;
 } standard = {.lock = PTHREAD_MUTEX_INITIALIZER};
 

@@ -82,7 +82,8 @@ static int read_to_end(int fd, const char *path, uint64_t hint, size_t max_bytes
     size_t room, size = 0;
     char *data;
     if (hint >= SIZE_MAX / 2) return too_large(path, SIZE_MAX / 2);
-    /* room for the NUL and one byte more: a read that leaves this byte free has met the end */
+    /* The buffer has space for the NUL and one more byte. A read that leaves the last byte free
+     * has reached the end of the file. */
     room = hint ? (size_t)hint + 2 : FIRST;
     data = mf_alloc_raw(room);
     if (!data) return mf_fail_context(MF_ENOMEM, "%s", path);
@@ -127,8 +128,9 @@ int mf_read_file(const char *path, size_t max_bytes, char **ret_data, size_t *re
     return rc;
 }
 
-/* Opens a file with a new name beside path. It tries further names when one is taken: process
- * numbers repeat, and a killed process may have left its file behind. */
+/* Creates and opens a file with a new name in the folder of path. It tries further names while
+ * a name is taken, because process numbers repeat and a killed process may have left its
+ * file behind. */
 static int open_beside(const char *path, int mode, char **ret_name, int *ret_fd)
 {
     enum { TRIES = 1000 };
@@ -143,7 +145,7 @@ static int open_beside(const char *path, int mode, char **ret_name, int *ret_fd)
             return MF_OK;
         }
         if (errno != EEXIST) {
-            /* the name that the caller requested */
+            /* the message contains the name that the caller requested */
             mf_fail_errno(MF_EIO, "%s: cannot create", path);
             mf_free(name);
             return mf_error_code();
@@ -163,7 +165,7 @@ static int write_atomic(const char *path, const void *data, size_t size, int mod
         return mf_fail(MF_EIO, "%s: cannot write: not a regular file", path);
     rc = open_beside(path, mode, &name, &fd);
     if (rc != MF_OK) goto done;
-    /* before the rename: behind it, only the disk can fail */
+    /* The parent is found before the rename, so after the rename only the disk can fail. */
     parent = mf_parent_of(path);
     if (!parent) {
         rc = MF_ENOMEM;

@@ -34,7 +34,9 @@ int mf_raw_write(int fd, const void *data, size_t n)
     while (n > 0) {
         ssize_t put = mf_io()->write(fd, from, n);
         if (put < 0 && errno == EINTR) continue;
-        if (put == 0) errno = EIO; /* no progress and no reason: the loop would never end */
+        /* A write of 0 bytes makes no progress and sets no errno; without this error the loop
+         * would never end. */
+        if (put == 0) errno = EIO;
         if (put <= 0) return -1;
         from += put;
         n -= (size_t)put;

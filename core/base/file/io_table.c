@@ -10,9 +10,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* For kernels and file systems without RENAME_NOREPLACE. A hard link never replaces a file, so
- * files are safe. A directory cannot be linked, but rename replaces an empty directory only, so
- * another process that makes the same name at that moment loses nothing. */
+/* Replaces RENAME_NOREPLACE on kernels and file systems that do not support it. A hard link
+ * never replaces a file, so files are safe. A directory cannot be linked. But rename replaces
+ * only an empty directory, so if another process creates the same name at that moment, nothing
+ * is lost. */
 int mf_rename_new_by_hand(int from_fd, const char *from, int to_fd, const char *to)
 {
     struct stat from_stat, to_stat;

@@ -1,6 +1,6 @@
-/* base/file/own.c: a copy of its own for a file with several names. The old file is locked
- * while the copy takes its name, so of two processes one does it, and whoever holds the file
- * itself as a lock keeps it. */
+/* base/file/own.c: gives a file that has several names a copy of its own. The old file is
+ * locked while the copy takes over its name, so only one of two processes makes the copy. A
+ * file that another process uses as a lock is not replaced. */
 #include "base/file/own.h"
 
 #include "base/file/io_raw.h"
@@ -22,7 +22,8 @@ static int open_at(int folder, const char *name, int flags, mode_t mode)
     return fd;
 }
 
-/* Whether the name is that of a file with others that we may replace now. */
+/* Whether the name belongs to a file that has further names and that this process may
+ * replace now. */
 static bool is_shared(int folder, const char *name, int fd, struct stat *st)
 {
     struct stat here;

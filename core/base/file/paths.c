@@ -24,9 +24,10 @@ static struct {
     bool uninstalled, given; /* given: a test has set the program's path */
     place program, library, source, plugins, presets, template, settings, dropins;
 } here;
-static place given_settings; /* set by a test; else "" */
+static place given_settings; /* set by a test; otherwise "" */
 
-/* A path that is too long for the system cannot exist. It becomes "", which names no file. */
+/* Joins two paths. A path that is too long for the system cannot exist; the result is then "",
+ * which names no file. */
 static void join(place out, const char *root, const char *path)
 {
     int n = snprintf(out, sizeof(place), "%s%s", root, path);
@@ -52,8 +53,8 @@ static bool read_marker(const char *folder, place source)
     return source[0] == '/';
 }
 
-/* Cuts the path that configure set off the end of folder. The DESTDIR of a staged installation
- * remains, or "". */
+/* Removes from the end of folder the path that configure set. The DESTDIR of a staged
+ * installation remains, or "". */
 static void staging_root(place folder)
 {
     static const char *const tails[] = {MF_LIBDIR, MF_BINDIR};
@@ -173,9 +174,9 @@ const char *mf_paths_called(void)
     if (!mf_paths_uninstalled()) return "moefw";
     const size_t n = getcwd(folder, sizeof folder) != NULL ? strlen(folder) : 0;
     const bool below = n > 1 && strncmp(here.program, folder, n) == 0 && here.program[n] == '/';
-    /* A shell searches PATH for a name without a slash, so the path needs one. */
+    /* A shell searches a name without a slash in PATH, so the path must contain a slash. */
     if (below && strchr(here.program + n + 1, '/') == NULL)
-        return "./moefw"; /* the name of the program as it is built */
+        return "./moefw"; /* the name that the build gives to the program */
     return below ? here.program + n + 1 : here.program;
 }
 

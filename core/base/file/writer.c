@@ -1,5 +1,5 @@
 /* base/file/writer.c: buffered sequential writing. The first error is kept: later calls do
- * nothing, and close returns it. */
+ * nothing, and mf_writer_close returns this error. */
 #include "base/file/io.h"
 #include "base/file/io_raw.h"
 #include "base/mem.h"
@@ -123,7 +123,7 @@ int mf_writer_flush(mf_writer *w)
 int mf_writer_close(mf_writer *w, bool sync)
 {
     int rc;
-    /* the writer is closed already, or did not open, and open has returned the error */
+    /* the writer is closed already, or mf_writer_open failed and has returned the error */
     if (!w->path) return w->error;
     write_out(w, w->buffer, w->fill);
     if (sync && w->error == MF_OK && mf_raw_fsync(w->fd) != 0)

@@ -1,5 +1,5 @@
-/* base/text/ini.c: entries of several sources, and for each key the entry in use. If a source
- * fails to load, nothing changes. */
+/* base/text/ini.c: stores the entries of several sources, and finds for each key the entry in
+ * use. If a source fails to load, nothing changes. */
 #include "base/text/ini.h"
 #include "base/error.h"
 #include "base/text/ini_scan.h"
@@ -12,11 +12,12 @@
 
 /* A key of a section, or the section itself with key "" (a real key is never empty). */
 typedef struct node {
-    mf_ini_entry entry; /* the first member: callers hold pointers to it */
+    mf_ini_entry entry; /* must be the first member, because callers hold pointers to it */
     struct node *next;  /* next node in the same bucket */
-    /* of a section: its first and last entry; of an entry: the next one of its section */
+    /* A section's node uses first and last: its first and last entry. An entry's node uses
+     * after: the next entry of its section. */
     struct node *first, *last, *after;
-    const char *why; /* of an entry that was kept aside */
+    const char *why; /* message of an entry that was refused and kept aside */
     uint32_t hash;
 } node;
 
@@ -73,8 +74,8 @@ static int map_reserve(map *m, size_t more)
     return MF_OK;
 }
 
-/* Returns the link that points to the node with that name; if there is none, the last link of
- * the bucket, which is NULL. The map must have buckets. */
+/* Returns the link that points to the node with that name. If there is no such node, returns
+ * the last link of the bucket, which is NULL. The map must have buckets. */
 static node **map_slot(const map *m, const char *section, const char *key)
 {
     uint32_t hash = hash_of(section, key);
@@ -90,8 +91,8 @@ static node *map_find(const map *m, const char *section, const char *key)
     return m->room ? *map_slot(m, section, key) : NULL;
 }
 
-/* Puts the node into use and returns the one that it replaces, or NULL. map_reserve must have
- * made space for it. */
+/* Puts the node into use and returns the node that it replaces, or NULL. map_reserve must have
+ * reserved space for it. */
 static node *map_put(map *m, node *e)
 {
     node **slot = map_slot(m, e->entry.section, e->entry.key);
@@ -139,8 +140,8 @@ void mf_ini_free(mf_ini *ini)
     mf_free(ini);
 }
 
-/* One source while it is being read. Its nodes are in ini's arena, but ini refers to them only
- * after the whole source has been checked, so a failed load changes nothing. */
+/* One source while it is being read. Its nodes are in the arena of ini, but ini points to them
+ * only after the whole source has been checked. So a failed load changes nothing. */
 typedef struct source {
     mf_ini *ini;
     const char *file;
@@ -221,7 +222,7 @@ static int source_entry(source *src, const char *section, const char *key, const
     return MF_OK;
 }
 
-/* Adds the sections up to the next pair: inih reports only sections that have keys. */
+/* Adds the sections up to the next pair, because inih reports only sections that have keys. */
 static int take_sections(source *src)
 {
     const mf_ini_scan *scan = src->scan;
@@ -238,8 +239,8 @@ static int take_sections(source *src)
     return MF_OK;
 }
 
-/* inih's handler: 1 continues, 0 is an error. inih may be built without line numbers, so the
- * marks give them. */
+/* The handler that inih calls: 1 continues, 0 is an error. inih may be built without line
+ * numbers, so the line numbers come from the marks. */
 static int on_pair(void *user, const char *section, const char *key, const char *value)
 {
     source *src = user;
@@ -263,7 +264,7 @@ static void link_up(node *section, node *e)
     section->last = e;
 }
 
-/* Adds all entries or none: space is reserved first, and the rest cannot fail. */
+/* Adds all entries or none. Space is reserved first, and the steps after it cannot fail. */
 static int commit(source *src)
 {
     mf_ini *ini = src->ini;
@@ -469,7 +470,7 @@ mf_ini_entry *mf_ini_first_of(const mf_ini *ini, const char *section)
 
 mf_ini_entry *mf_ini_next_of(const mf_ini_entry *e)
 {
-    const node *own = (const node *)e; /* the entry is its first member */
+    const node *own = (const node *)e; /* the entry is the first member of its node */
     return own->after ? &own->after->entry : NULL;
 }
 

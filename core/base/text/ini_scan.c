@@ -23,7 +23,7 @@ static bool is_control(char c)
     return ((unsigned char)c < 0x20 && c != '\t') || c == 0x7F;
 }
 
-/* The first of the two bytes of a control character U+0080 to U+009F. */
+/* Whether the two bytes are a control character U+0080 to U+009F. */
 static bool is_control_pair(const char *at, size_t n)
 {
     return n >= 2 && (unsigned char)at[0] == 0xC2 && (unsigned char)at[1] >= 0x80 &&
@@ -132,7 +132,7 @@ static int check_pair(where at, const char *s, size_t n, bool indented, bool in_
     key = (size_t)(equals - s);
     while (key > 0 && is_blank(s[key - 1]))
         key--;
-    /* as --set writes it */
+    /* --set writes a key as "section.key" */
     const char *dot = memrchr(s, '.', key);
     if (dot && mf_ini_is_key(dot + 1, (size_t)(s + key - dot - 1)))
         return mf_fail(MF_ECONFIG,
@@ -231,7 +231,8 @@ static int scan_lines(scanner *sc, const char *name, const char *text, size_t si
         if (stop > text && stop[-1] == '\r') stop--;
         rc = scan_line(sc, at, text, (size_t)(stop - text));
         if (rc != MF_OK) return rc;
-        emit(sc, "\n", 1); /* one for every input line, so inih counts the same lines */
+        emit(sc, "\n", 1); /* writes one newline for every input line, so inih counts the
+                            * same lines */
         text = next;
     }
     sc->out.text[sc->fill] = '\0';
@@ -251,7 +252,8 @@ int mf_ini_scan_text(const char *name, const char *text, size_t size, mf_ini_sca
         text += 3;
         size -= 3;
     }
-    sc.out.text = mf_alloc_raw(size + 2); /* room for a missing line end and the NUL */
+    sc.out.text = mf_alloc_raw(size + 2); /* The two extra bytes are for a missing line end and
+                                           * the NUL. */
     if (!sc.out.text) return MF_ENOMEM;
     rc = scan_lines(&sc, name, text, size);
     if (rc != MF_OK) {

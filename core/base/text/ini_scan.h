@@ -10,17 +10,19 @@ enum {
     MF_INI_FILE_MAX = 1024 * 1024,
     MF_INI_LINE_MAX = 190,
     MF_INI_NAME_MAX = 48,
-    MF_INI_MARKS_MAX = 10000 /* sections and keys of a file; no configuration has a tenth */
+    MF_INI_MARKS_MAX = 10000 /* maximum number of sections and keys of a file; a real
+                              * configuration has less than a tenth of it */
 };
 
 typedef struct mf_ini_mark {
     int line;
-    bool is_section;     /* otherwise a key = value line */
-    size_t name, length; /* the section's name within text */
+    bool is_section;     /* false: the mark is a key = value line */
+    size_t name, length; /* offset and length of the section's name in text */
 } mf_ini_mark;
 
 typedef struct mf_ini_scan {
-    char *text; /* text for inih: trimmed lines, as many as in the input, NUL-terminated */
+    char *text; /* text for inih: trimmed lines, the same number of lines as in the
+                 * input, NUL-terminated */
     mf_ini_mark *marks;
     size_t n_marks, n_pairs;
 } mf_ini_scan;

@@ -53,8 +53,8 @@ const char *mf_nearest(const char *word, const char *const *names)
         size_t n = strlen(*names);
         if (n == 0 || n > WORD_MAX) continue;
         int d = distance(word, (int)length, *names, (int)n);
-        /* If the distance reaches the length of one of the two words, they may share nothing,
-         * so the name is no suggestion. */
+        /* If the distance reaches the length of one of the two words, they may have no letter
+         * in common, so the name is no suggestion. */
         if (d >= (int)length || d >= (int)n) d = d == 0 ? 0 : bound + 1;
         if (d < best_distance) {
             best_distance = d;

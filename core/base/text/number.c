@@ -1,5 +1,5 @@
 /* base/text/number.c: conversions between numbers and text. strtod and printf follow the
- * locale; files and command lines must not. */
+ * locale, but files and command lines must not depend on it. */
 #include "base/text/number.h"
 
 #include <limits.h>

@@ -1,6 +1,6 @@
 /* base/text/other_names.c: the list of names that nanoGPT, transformers, Megatron-LM, fairseq
- * and llama.cpp use for keys of the configuration. Only the meaning must agree; the values may
- * be written in another way. */
+ * and llama.cpp use for keys of the configuration. A name and its key must agree in meaning
+ * only; other programs may write the values in another form. */
 #include "base/text/other_names.h"
 
 #include <ctype.h>
@@ -137,7 +137,7 @@ static const struct {
     {"tokenizer", "data.tokenizer"},
 };
 
-/* Whether two names agree but for case, '-' and '_'. */
+/* Whether two names are equal when case, '-' and '_' are ignored. */
 static bool same(const char *a, const char *b)
 {
     for (; *a != '\0' && *b != '\0'; a++, b++) {

@@ -3,8 +3,9 @@
 #ifndef MF_BASE_OTHER_NAMES_H
 #define MF_BASE_OTHER_NAMES_H
 
-/* The key that other programs call `name`, as "SECTION.KEY": "batch-size" gives "train.batch".
- * Case, '-' and '_' make no difference. NULL if the name is not known. */
+/* Returns the key that other programs call `name`, as "SECTION.KEY": for "batch-size" it
+ * returns "train.batch". Case, '-' and '_' make no difference. NULL if the name is not in
+ * the list. */
 const char *mf_other_name(const char *name);
 
 #endif

@@ -1,5 +1,5 @@
-/* The only code that decides which characters of a text of unknown origin are printed. Each of
- * these occupies one place on one line, in the order of the bytes. */
+/* This is the only code that decides which characters of a text of unknown origin are printed.
+ * Each printed character occupies one column on one line, in the order of the bytes. */
 #include "base/text/shown.h"
 #include "base/thread/thread_memory.h"
 

@@ -1,5 +1,5 @@
-/* Breaks lines at blanks. A character of UTF-8 takes one column. A blank at which a line ends
- * is not printed; others stay as they are, so columns of a table keep their places. */
+/* Breaks lines at blanks. A UTF-8 character takes one column. A blank at the end of a line is
+ * not printed; other blanks are kept, so columns of a table keep their positions. */
 #include "base/text/wrap.h"
 
 #include <stdarg.h>
@@ -19,7 +19,8 @@ int mf_columns(FILE *out)
     return columns < 20 ? 20 : (int)columns;
 }
 
-/* Bytes of the text that fit into so many columns: up to a blank, but at least one word. */
+/* Returns how many bytes of the text fit into `columns` columns. The part ends before a blank
+ * and contains at least one word. */
 static size_t fit(const char *text, int columns)
 {
     size_t end = 0;

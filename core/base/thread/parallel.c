@@ -2,8 +2,9 @@
  * is divided, so results have the same bits at any number of threads.
  *
  * A thread that calls mf_parallel has a team of workers, which are started when they are first
- * needed and wait between two calls: for some microseconds awake, then asleep, so that on a
- * busy machine the processor is left to others. The team ends with its thread. */
+ * needed. Between two calls the workers wait: first awake for some microseconds, then asleep,
+ * so that other programs can use the processor of a busy machine. The team ends with
+ * its thread. */
 #include "base/thread/parallel.h"
 
 #include <linux/futex.h>
@@ -19,12 +20,14 @@
 #include <unistd.h>
 
 enum {
-    SPINS = 3000,    /* looks at a value before a thread sleeps: some tens of microseconds */
-    SPINS_BUSY = 50, /* the same if there are more threads than processors */
-    STACK = 4 << 20  /* of a worker: tiles of plugins run on it */
+    SPINS = 3000,    /* reads of a value before a thread sleeps; they take some tens
+                      * of microseconds */
+    SPINS_BUSY = 50, /* number of reads if there are more threads than processors */
+    STACK = 4 << 20  /* bytes of a worker's stack, on which tiles of plugins run */
 };
 
-/* Tiles begin .. end - 1 that nobody has begun, as begin << 32 | end. */
+/* The tiles begin .. end - 1 of a share that no thread has begun, stored as begin << 32
+ * | end. */
 typedef struct share {
     alignas(64) _Atomic uint64_t left;
 } share;
@@ -32,37 +35,38 @@ typedef struct share {
 typedef struct worker {
     pthread_t thread;
     struct team *team;
-    int index;     /* index of its share; that of the caller is 0 */
-    uint32_t seen; /* calls before it was started */
+    int index;     /* index of the worker's share; the caller's share has index 0 */
+    uint32_t seen; /* value of `call` before the worker was started */
 } worker;
 
 typedef struct team {
-    int room, started; /* greatest number of workers; present number */
+    int room, started; /* room: greatest number of workers; started: present number */
     worker *workers;
     share *shares; /* [room + 1] */
 
-    /* the present call */
-    int threads; /* the caller included */
+    /* number of threads, including the caller */
+    int threads; /* number of threads, including the caller */
     mf_tile_fn fn;
     void *arg;
-    alignas(64) _Atomic uint32_t call;    /* counts the calls; workers wait for the next one */
+    alignas(64) _Atomic uint32_t call;    /* counts the calls; workers wait until it changes */
     alignas(64) _Atomic uint32_t working; /* workers that have not finished this call */
-    alignas(64) _Atomic uint32_t asleep;  /* workers that have to be woken */
+    alignas(64) _Atomic uint32_t asleep;  /* workers that sleep and must be woken */
     _Atomic uint32_t caller_asleep;
     atomic_bool ends;
 } team;
 
-static _Thread_local int threads_now; /* 0: not requested yet */
-static _Thread_local team *own_team;  /* of this thread; NULL: none yet */
-static _Thread_local bool inside;     /* this thread computes a tile for a call */
+static _Thread_local int threads_now; /* 0: the number is not set yet */
+static _Thread_local team *own_team;  /* team of this thread; NULL: none yet */
+static _Thread_local bool inside;     /* this thread is computing a tile of a call */
 
-static pthread_key_t at_end; /* ends a thread's team with the thread */
+static pthread_key_t at_end; /* its destructor ends a thread's team when the thread ends */
 static bool has_key;
 static int usual;                /* the default number of threads */
-static int processors;           /* that this process may use */
-static atomic_int threads_alive; /* of all teams, their callers included */
+static int processors;           /* number of processors that this process may use */
+static atomic_int threads_alive; /* number of threads of all teams, including their callers */
 
-/* The first number of OMP_NUM_THREADS, else the processors of the affinity mask. */
+/* Sets the default number of threads: the first number of OMP_NUM_THREADS, else the number of
+ * processors in the affinity mask. */
 __attribute__((constructor)) static void look_around(void)
 {
     cpu_set_t set;
@@ -107,7 +111,7 @@ static inline void rest(void)
 static int spins(void)
 {
     static const char passive[] = "passive";
-    static atomic_int chosen; /* 0: not yet; 1: passive; 2: as usual */
+    static atomic_int chosen; /* 0: not read yet; 1: passive; 2: default */
     int now = atomic_load_explicit(&chosen, memory_order_relaxed);
     if (now == 0) {
         const char *policy = getenv("OMP_WAIT_POLICY");
@@ -119,9 +123,9 @@ static int spins(void)
                                                                                    : SPINS;
 }
 
-/* Waits until the value is no longer `old`. The thread that changes it wakes the threads that
- * `asleep` counts: either the waiting thread sees the change, or the changing thread sees that
- * one waits. */
+/* Waits until the value is no longer `old`. The thread that changes the value wakes the threads
+ * that `asleep` counts. Either the waiting thread sees the change, or the changing thread sees
+ * that a thread waits. */
 static void wait_change(_Atomic uint32_t *value, uint32_t old, _Atomic uint32_t *asleep)
 {
     for (int i = spins(); i > 0; i--) {
@@ -141,7 +145,7 @@ static void wake(_Atomic uint32_t *value)
 
 /* ---- tiles ---- */
 
-/* Takes the first tile of a share, or its last one; false: it has none. */
+/* Takes the first or the last tile of a share; false: the share is empty. */
 static bool take(share *s, bool first, int64_t *ret_tile)
 {
     uint64_t left = atomic_load_explicit(&s->left, memory_order_relaxed), others;
@@ -155,9 +159,10 @@ static bool take(share *s, bool first, int64_t *ret_tile)
     return true;
 }
 
-/* Each thread has a share of the tiles, always the same one, so that it finds in its caches
- * what it wrote in the call before. When its share is done, it takes tiles from the end of the
- * others': a thread that the system has stopped for a while delays the others by one tile. */
+/* Each thread has the same share of the tiles in each call, so it finds in its caches what it
+ * wrote in the call before. When its share is empty, it takes tiles from the end of the other
+ * shares. So a thread that the system has stopped for a while delays the others by one tile
+ * at most. */
 static void run_shares(const team *t, int own)
 {
     inside = true;
@@ -176,7 +181,7 @@ void mf_parallel_on_begin(bool (*begin)(void))
     on_begin = begin;
 }
 
-/* A worker that cannot begin leaves its tiles to the others. */
+/* Runs in a worker. If the worker cannot begin, the other threads compute its tiles. */
 static void *work(void *arg)
 {
     const worker *w = arg;
@@ -212,7 +217,7 @@ static void end_team(void *arg)
     own_team = NULL;
 }
 
-/* A child of fork has none of the workers. */
+/* After fork the child process has none of the workers, so it must forget the team. */
 static void forget(void)
 {
     own_team = NULL;
@@ -225,7 +230,7 @@ static void make_key(void)
         pthread_key_create(&at_end, end_team) == 0 && pthread_atfork(NULL, NULL, forget) == 0;
 }
 
-/* Starts a worker, which begins with the next call. */
+/* Starts a worker, which waits for the next call. */
 static bool start_worker(team *t)
 {
     pthread_attr_t attr;
@@ -239,8 +244,8 @@ static bool start_worker(team *t)
     return fine;
 }
 
-/* A team for so many threads, the caller included, or NULL without memory: then the caller
- * works alone, which is no error, so nothing is recorded. */
+/* Allocates a team for `threads` threads, including the caller. Returns NULL without memory:
+ * the caller then works alone. This is no error, so nothing is recorded. */
 static team *new_team(int threads)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -257,7 +262,8 @@ static team *new_team(int threads)
     return NULL;
 }
 
-/* The team of this thread with as many workers as the system gives; NULL: none. */
+/* Returns the team of this thread, with as many workers as the system can start; NULL:
+ * no team. */
 static team *team_of(int threads)
 {
     if (own_team && own_team->room < threads - 1) end_team(own_team);

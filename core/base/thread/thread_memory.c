@@ -1,5 +1,5 @@
-/* base/thread/thread_memory.c: pointers of each thread, and what frees them. malloc is called
- * here itself, since errors of allocation are recorded in this memory. */
+/* base/thread/thread_memory.c: pointers of each thread, and the code that frees them. This file
+ * calls malloc directly, because errors of allocation are recorded in this memory. */
 #include "base/thread/thread_memory.h"
 
 #include <pthread.h>
@@ -8,11 +8,12 @@
 #include <string.h>
 
 static _Thread_local void *parts[MF_THREAD_PARTS];
-static _Thread_local bool spared[MF_THREAD_PARTS]; /* the written bytes are in the spare */
+static _Thread_local bool spared[MF_THREAD_PARTS]; /* true: the part is in the spare memory */
 static pthread_key_t at_end;
 static bool has_key;
 
-/* Another destructor of the thread may record an error later, which begins a new block. */
+/* Another destructor of the thread may record an error later; the error then allocates a
+ * new block. */
 static void free_parts(void *of)
 {
     (void)of;

@@ -1,5 +1,6 @@
-/* graph/device/code.c: loads images of plugins on a device, each once. An image that has
- * nothing for the device is tried again for the next graph, so that the text is about it. */
+/* graph/device/code.c: loads images of plugins on a device, each image once. An image that has
+ * nothing for the device is loaded again for the next graph, so that the device's error text
+ * describes this image. */
 #include "graph/device/code.h"
 
 #include "base/error.h"
@@ -11,7 +12,7 @@ struct mf_code {
     void *loaded;
 };
 
-/* Records an error, except MF_EDEP, of which the caller makes a text of its own. */
+/* Records an error, except MF_EDEP; for MF_EDEP the caller writes its own text. */
 static int told(mf_device *d, int code)
 {
     return code == MF_EDEP ? code : mf_device_failed(d, code);

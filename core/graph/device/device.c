@@ -32,8 +32,8 @@ int mf_device_judge(const mf_backend *b)
     return MF_OK;
 }
 
-/* The kernels that core launches outside of ops, so that those of the host cannot
- * replace them. */
+/* Checks that the set has the kernels that core launches outside of ops. Kernels of the host
+ * cannot replace these. */
 static int judge_kernels(const mf_kernels *k)
 {
     if (k->copy4 && k->map2 && k->set && k->cast && k->sumsq) return MF_OK;
@@ -41,7 +41,7 @@ static int judge_kernels(const mf_kernels *k)
                    "the backend lacks one of the kernels copy4, map2, set, cast, sumsq");
 }
 
-/* Creates the main stream and the memory of the fault, which the backend does not make. */
+/* Creates the main stream and the memory of the fault, which the backend does not create. */
 static int equip(mf_device *d)
 {
     void *fault = NULL;

@@ -1,17 +1,18 @@
-/* graph/device/recorder.c: records captures of queued work and replays them. A recording holds
- * addresses and numbers as they were when it was made; values that change from step to step are
- * in memory of the device, where each replay finds it. */
+/* graph/device/recorder.c: records captures of queued work and replays them. A recording
+ * contains addresses and numbers at the time of the recording. Values that change from step to
+ * step are in memory of the device, where each replay reads them. */
 #include "graph/device/recorder.h"
 
 #include <string.h>
 #include "base/error.h"
 #include "base/mem.h"
 
-enum { MOST = 256 }; /* recordings; captures beyond are queued as they are */
+/* Maximum number of recordings; further captures are queued without a recording. */
+enum { MOST = 256 };
 
 typedef struct taped {
     mf_capture capture;
-    void *recording; /* NULL: it was queued once, and is recorded next */
+    void *recording; /* NULL: the work was queued once, and is recorded the next time */
 } taped;
 
 typedef enum state { IDLE, QUEUES, RECORDS, REPLAYS } state;
@@ -19,7 +20,7 @@ typedef enum state { IDLE, QUEUES, RECORDS, REPLAYS } state;
 struct mf_recorder {
     mf_device *device;
     state state;
-    taped *now; /* of the present capture, unless it is only queued */
+    taped *now; /* entry of the present capture; NULL if the capture is only queued */
     int n;
     taped all[MOST];
 };

@@ -1,10 +1,10 @@
 /* graph/plan/fuse.c: on a device whose gemms have an epilogue, the first gemm of gated experts
  * and its activation become one node, so that the activation needs no pass over memory.
  *
- * This is done when a graph is finished: gradients, recomputation and the host know the two ops
- * only. The gemm's node gets the activation's output as its second one, and the activation's
- * node is dead. Where a gemm does not fit the device's epilogue, the new op launches the two
- * kernels of the old ones, so results are the same. */
+ * This is done when a graph is finished, because gradients, recomputation and the host support
+ * only the two separate ops. The gemm's node gets the activation's output as its second output,
+ * and the activation's node is dead. Where a gemm does not fit the device's epilogue, the new
+ * op launches the two kernels of the separate ops, so results are the same. */
 #include "graph/internal.h"
 
 #include "graph/device/device.h"
@@ -20,7 +20,8 @@ static bool reads(const mf_node *node, const mf_tensor *t)
     return false;
 }
 
-/* The activation of the gemm in node `at`, if both can be one node; NULL: they cannot. */
+/* Returns the activation of the gemm in node `at` if both can be one node; NULL:
+ * they cannot. */
 static mf_node *activation_of(const mf_graph *g, int at, const mf_opdef *swiglu)
 {
     const mf_node *gemm = g->nodes[at];
@@ -44,7 +45,7 @@ static mf_node *activation_of(const mf_graph *g, int at, const mf_opdef *swiglu)
     return NULL;
 }
 
-/* Whether h is read by any node but one, or after the run. */
+/* Whether h is read by any node except `but`, or after the run. */
 static bool read_by_others(const mf_graph *g, const mf_tensor *h, const mf_node *but)
 {
     for (int i = 0; i < g->n_tensors; i++)

@@ -1,5 +1,5 @@
 /* graph/plan/largest.c: names the values of a graph, or the parameters of a store, that need
- * most memory, for messages about too little of it. */
+ * most memory. Messages about missing memory use these names. */
 #include "graph/internal.h"
 
 #include <stdio.h>
@@ -14,7 +14,7 @@ typedef struct large {
     size_t bytes;
 } large;
 
-/* Keeps the largest ones, the largest first; equal ones in their order. */
+/* Keeps the largest entries, the largest first; entries of equal size keep their order. */
 static void keep(large list[SHOWN], large one)
 {
     for (int i = 0; i < SHOWN; i++)
@@ -43,7 +43,8 @@ void mf_graph_largest(const mf_graph *g, char *text, size_t size)
         const char *scope = *node->scope ? node->scope : "";
         for (int k = 0; k < node->n_out && !node->dead; k++) {
             const mf_tensor *t = node->out[k];
-            /* gradients of parameters are memory of the store */
+            /* Gradients of parameters are not counted, because they are in memory of
+             * the store. */
             if (t && !t->alias && t->kind == MF_TENSOR_VALUE)
                 keep(list, (large){node->op->name, scope, mf_shape_bytes(t->shape, t->dtype)});
         }

@@ -1,12 +1,12 @@
 /* graph/plan/packing.c: computes offsets for values from their lifetimes.
  *
- * Fixed spans keep their offset. The others are placed one after another, each into the lowest
- * gap between the spans that are alive at the same time (greedy by size: Pisarchyk, Lee 2020,
- * "Efficient Memory Management for Deep Neural Net Inference", 5.2). Three orders are tried:
- * largest first, longest-lived first, and by bytes times lifetime. On graphs of transformers
- * the best result is within a few percent of the largest sum of live bytes, the lower bound.
- * Then the best order is improved many times: the span that ends highest moves to the front of
- * the order, and all are placed again. */
+ * Fixed spans keep their offset. The other spans are placed one after another, each into the
+ * lowest gap between the spans that are alive at the same time (greedy by size: Pisarchyk, Lee
+ * 2020, "Efficient Memory Management for Deep Neural Net Inference", 5.2). Three orders are
+ * tried: largest first, longest-lived first, and by bytes times lifetime. On graphs of
+ * transformers the best result is within a few percent of the largest sum of live bytes, the
+ * lower bound. Then the best order is improved many times: the span that ends highest moves to
+ * the front of the order, and all spans are placed again. */
 #include "graph/internal.h"
 
 #include <stdlib.h>
@@ -16,11 +16,11 @@
  * compared, so that planning takes milliseconds. */
 enum { TRIES = 256, TRIES_WORK = 40000000 };
 
-/* Placing takes time with the square of the number of spans. Of more than so many, which only
- * models of hundreds of layers have, one order is tried. */
+/* The time for placing grows with the square of the number of spans. If there are more spans
+ * than this, only one order is tried. Only models of hundreds of layers have so many spans. */
 enum { MANY = 16384 };
 
-/* Compares for sorting: fixed spans first, then larger keys. The order is total, so that the
+/* Compares spans for sorting: fixed spans first, then larger keys. The order is total, so the
  * result is the same everywhere. */
 static int by_key(const mf_span *x, const mf_span *y, double key_x, double key_y)
 {
@@ -28,7 +28,8 @@ static int by_key(const mf_span *x, const mf_span *y, double key_x, double key_y
     if (key_x != key_y) return key_x < key_y ? 1 : -1;
     if (x->bytes != y->bytes) return x->bytes < y->bytes ? 1 : -1;
     if (x->first != y->first) return x->first < y->first ? -1 : 1;
-    return x < y ? -1 : x > y; /* both are in the same array */
+    /* Both spans are in the same array, so their addresses can be compared. */
+    return x < y ? -1 : x > y;
 }
 
 static double life(const mf_span *s)
@@ -107,12 +108,12 @@ static size_t pack_in(mf_span **order, mf_span **placed, int n, size_t border,
     return pack_as(order, placed, n, border);
 }
 
-/* Returns the largest sum of bytes that are alive at the same time, a lower bound
+/* Returns the largest sum of bytes that are alive at the same time, which is a lower bound
  * for packing. */
 static size_t most_alive(const mf_span *spans, int n)
 {
     size_t most = 0;
-    for (int i = 0; i < n; i++) { /* the maximum is reached where some span begins */
+    for (int i = 0; i < n; i++) { /* the maximum occurs at a node where some span begins */
         size_t sum = 0;
         for (int j = 0; j < n; j++)
             if (spans[j].first <= spans[i].first && spans[i].first <= spans[j].last)

@@ -3,8 +3,8 @@
  * A value is alive from the node that computes it to the last node that reads it, or to the end
  * of the run if it is kept. Values that are not alive at the same time can share memory, and
  * can use the storage of gradients that are not yet written (reuse.c). The plan covers the
- * whole list of nodes; runs that skip nodes (metrics, the gradient part) only use less
- * of it. */
+ * whole list of nodes. Runs that skip nodes (metrics, the gradient part) use only a part of the
+ * planned memory. */
 #include "graph/internal.h"
 
 #include <stdio.h>
@@ -77,8 +77,9 @@ static void find_lifetimes(planner *p)
         const mf_tensor *t = g->tensors[i];
         life *l = life_of(p, t);
         if (!t->keep || l->first < 0) continue;
-        l->last = g->n_nodes; /* behind all nodes, so that no node reuses its memory */
-        /* runs without metrics must not overwrite the results of metrics */
+        l->last = g->n_nodes; /* The last use is after all nodes, so no node reuses
+                               * the memory. */
+        /* Runs without metrics must not overwrite the results of metrics. */
         if (t->node >= 0 && g->nodes[t->node]->metric) l->first = 0;
     }
 }
@@ -98,13 +99,16 @@ static bool may_overwrite(planner *p, const mf_node *node, int at, int i)
     if (owner->kind != MF_TENSOR_VALUE || life_of(p, in)->last != at) return false;
     if (mf_shape_bytes(owner->shape, owner->dtype) != mf_shape_bytes(out->shape, out->dtype))
         return false;
-    for (int j = 0; j < node->n_in; j++) /* the op could read it there after overwriting it */
+    /* Another argument may be the same memory, and the op could read it after
+     * overwriting it. */
+    for (int j = 0; j < node->n_in; j++)
         if (j != i && node->in[j] && mf_owner(node->in[j]) == owner) return false;
     return true;
 }
 
-/* Whether output j of a fused backward call, a gradient or the recomputed output, can use the
- * memory of argument i, which is input j itself or the gradient of the op's first output. */
+/* Whether output j of a fused backward call can use the memory of argument i. The output is a
+ * gradient or the recomputed output; argument i is input j itself or the gradient of the op's
+ * first output. */
 static bool may_replace(planner *p, const mf_node *node, int at, int j, int i)
 {
     const mf_tensor *out = node->out[j], *owner;
@@ -181,8 +185,8 @@ static bool planned(const planner *p, const mf_tensor *t)
     return t->kind == MF_TENSOR_VALUE && !t->alias && t->at < 0 && p->lives[t->id].first >= 0;
 }
 
-/* Finds kept values that are small, or marked to be sent, and reserves room for them in the
- * block that one copy brings to the host (exchange.c). */
+/* Finds kept values that are small, or marked to be sent, and reserves space for them in the
+ * block that one copy returns to the host (exchange.c). */
 static void find_small(planner *p)
 {
     mf_graph *g = p->g;
@@ -266,7 +270,7 @@ static void place(planner *p, const mf_span *spans)
     }
 }
 
-/* Fails because the graph is too large; the message names the op that needs most memory. */
+/* Fails because the graph is too large; the message names the op that needs the most memory. */
 static int too_large(const mf_graph *g)
 {
     const mf_node *worst = NULL;
@@ -288,7 +292,8 @@ static int too_large(const mf_graph *g)
                    most);
 }
 
-/* The same for the memory of a device, whose message says how much is free. */
+/* Fails like too_large for the memory of a device; the device's message says how much
+ * is free. */
 static int too_large_for_device(const mf_graph *g)
 {
     char text[256], why[384];
@@ -339,8 +344,8 @@ static int lay_out(planner *p, mf_span *spans)
     return code;
 }
 
-/* Fails if the graph reads f32 values that were released, or reads values in panels otherwise
- * than as the weight of a gemm. */
+/* Fails if the graph reads f32 values that were released, or if it reads values in panels in
+ * another way than as the weight of a gemm. */
 static int refuse_unreadable(mf_graph *g)
 {
     for (int i = 0; i < g->n_tensors; i++) {

@@ -1,19 +1,19 @@
 /* graph/plan/recompute.c: values that the backward pass recomputes instead of keeping them.
  *
  * When a gradient rule is about to read an output of a marked node of the forward pass, a copy
- * of the node is added before it, and before that copies of the marked nodes whose outputs the
- * copy reads (Chen et al. 2016, "Training Deep Nets with Sublinear Memory Cost", but with nodes
- * instead of segments: outputs that no node reads are dropped as dead, and each copy runs as
- * late as possible). A copy has the same op, attributes and random stream, and so gives the
- * same bits. The original output is then read only in the forward pass, and its memory becomes
- * free early. If the node's backward function can also give its output (MF_OP_RECOMPUTES_OUT),
- * readers wait for that (backward.c). */
+ * of the node is added. Before the copy, further copies are added of the marked nodes whose
+ * outputs it reads (Chen et al. 2016, "Training Deep Nets with Sublinear Memory Cost", but with
+ * nodes instead of segments: outputs that no node reads are dropped as dead, and each copy runs
+ * as late as possible). A copy has the same op, attributes and random stream, and so computes
+ * the same bits. The original output is then read only in the forward pass, and its memory
+ * becomes free early. If the node's backward function can also compute the node's output
+ * (MF_OP_RECOMPUTES_OUT), readers wait for this function (backward.c). */
 #include "graph/internal.h"
 
 #include <string.h>
 
-/* Whether the outputs are much smaller than the inputs (a router's logits): it is cheaper to
- * keep them. */
+/* Whether the outputs are much smaller than the inputs (a router's logits). Keeping them is
+ * then cheaper than recomputing them. */
 static bool is_small(const mf_node *node)
 {
     size_t out = 0, in = 0;
@@ -25,9 +25,9 @@ static bool is_small(const mf_node *node)
     return 8 * out <= in;
 }
 
-/* Whether a node's outputs are not recomputed: the node is not marked, or is a metric; it keeps
- * state, which it must change once per step, or an op has overwritten its input; or its outputs
- * are kept or small. True also if the graph has failed. */
+/* Whether a node's outputs are not recomputed. The reasons: the node is not marked or is a
+ * metric; it keeps state, which it must change once per step; an op has overwritten its input;
+ * its outputs are kept or small. True also if the graph has failed. */
 static bool must_stay(const mf_graph *g, const mf_node *node)
 {
     if (!node->recompute || node->metric || node->op->flags & MF_OP_STATE) return true;

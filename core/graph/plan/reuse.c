@@ -1,11 +1,12 @@
 /* graph/plan/reuse.c: uses the storage of gradients as memory of values.
  *
- * A run overwrites a parameter's gradient in the backward pass. Before that no node reads it,
- * and when it is written, the values that the later layers keep for their own gradients are no
- * longer needed. So values can be in this storage: in a model of L layers, the gradients of the
- * early layers hold much of what the late layers keep. Storage that no node of the graph writes
- * (frozen parameters, parameters of other graphs) and the gaps between parameters, which must
- * hold zeros, are not used. */
+ * A run overwrites a parameter's gradient in the backward pass. Before that no node reads the
+ * gradient's storage. When the gradient is written, the values that the later layers keep for
+ * their own gradients are no longer needed. So values can be in this storage: in a model of L
+ * layers, the gradients of the early layers hold a large part of the values that the late
+ * layers keep. Some storage is not used: storage that no node of the graph writes (frozen
+ * parameters, parameters of other graphs), and the gaps between parameters, which must
+ * hold zeros. */
 #include "graph/internal.h"
 
 #include <limits.h>
@@ -24,7 +25,8 @@ static int take_over(mf_graph *g, const mf_graph *arena_of)
     if (!g->reused) return MF_ENOMEM;
     for (int i = 0; i < arena_of->n_reused; i++) {
         g->reused[i] = arena_of->reused[i];
-        /* values may use all storage while the owner does not run */
+        /* Values may use all of this storage, because the graph that owns it does not run at
+         * the same time. */
         g->reused[i].until = INT_MAX;
     }
     g->n_reused = arena_of->n_reused;
@@ -58,7 +60,7 @@ int mf_reuse_find(mf_graph *g, const int *written)
         const mf_tensor *t = g->tensors[i];
         if (!is_reusable(t, written)) continue;
         char *base = (char *)mf_store_grads(t->param->store);
-        /* gradients are in two stores: none is reused */
+        /* The gradients are in two stores, so none is reused. */
         if (g->reused_base && base != g->reused_base) {
             g->n_reused = 0;
             g->reused_base = NULL;

@@ -1,5 +1,5 @@
-/* graph/store/draw.c: draws the initial values of parameters, each from the random stream of
- * its name. */
+/* graph/store/draw.c: draws the initial values of parameters. Each parameter uses the random
+ * stream of its name. */
 #include "base/thread/parallel.h"
 #include "base/rng.h"
 #include "graph/store/param.h"
@@ -13,8 +13,9 @@ static void fill(float *out, int64_t n, float value)
         out[i] = value;
 }
 
-/* Numbers that a tile draws. Each depends on its index alone, so tiles may run in any order; a
- * model of 1.6 G parameters took over a minute in one thread. */
+/* Number of values that a tile draws. Each value depends on its index alone, so tiles may run
+ * in any order. Tiles run on several threads, because a model of 1.6 G parameters took over a
+ * minute in one thread. */
 enum { EACH = 1 << 16 };
 
 typedef struct job {
@@ -57,8 +58,8 @@ static void draw_uniform(const mf_param *p, uint64_t seed, float *out, double bo
     mf_parallel((p->count + EACH - 1) / EACH, draw_tile, &j);
 }
 
-/* The last two dimensions are [fan_out, fan_in]; of a vector both are its length, of a
- * scalar 1. */
+/* Returns fan_in. The last two dimensions are [fan_out, fan_in]. For a vector both are its
+ * length, for a scalar both are 1. */
 static double fan_in(const mf_param *p)
 {
     return p->shape.rank > 0 ? (double)p->shape.dim[p->shape.rank - 1] : 1;

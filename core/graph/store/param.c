@@ -1,6 +1,6 @@
 /* graph/store/param.c: the store of parameters and buffers. Each change of values on a device
- * raises `state` (mf_store_changed), so that a copy on the host that was read before is known
- * to be old. */
+ * increases `state` (mf_store_changed). So the store can detect that a host copy made earlier
+ * is out of date. */
 #include "graph/store/param.h"
 
 #include "base/error.h"
@@ -15,7 +15,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { ALIGN_ELEMENTS = 16 }; /* 64 bytes */
+enum { ALIGN_ELEMENTS = 16 }; /* 64 bytes of f32 */
 
 mf_store *mf_store_new(void)
 {
@@ -247,8 +247,8 @@ static int64_t block_size(const mf_store *s, mf_block block)
                                        : s->size;
 }
 
-/* Allocates a block, with one element more than needed, so that no block is empty. A bare
- * store's blocks have an address only, whatever their size. */
+/* Allocates a block with one element more than needed, so no block is empty. The blocks of a
+ * bare store only have addresses, whatever their size. */
 int mf_store_make_block(mf_store *s, mf_block block)
 {
     const int64_t n = block_size(s, block) + 1;
@@ -273,7 +273,7 @@ static int make_blocks(mf_store *s, bool training)
 }
 
 /* Draws the initial values. For a device they are drawn into memory on the host, one parameter
- * at a time, and copied. */
+ * at a time, and then copied. */
 static int draw_values(mf_store *s, uint64_t seed)
 {
     int64_t most = 1;
@@ -388,7 +388,7 @@ mf_param *mf_store_match(const mf_store *s, const char *pattern, int i)
 
 bool mf_match(const char *pattern, const char *text)
 {
-    /* the last '*', and the end of the text that it stands for */
+    /* The last '*' in the pattern, and the end of the text that this '*' matches. */
     const char *star = NULL, *from = NULL;
     while (*text) {
         if (*pattern == '*') {
@@ -513,8 +513,9 @@ static int check_range(const mf_store *s, mf_block block, size_t offset, size_t 
                    offset + bytes, size);
 }
 
-/* Whether the host has changed its copy since it agreed with the device. The caller of
- * mf_param_edit may change the copy at any time between runs, so this is tested each time. */
+/* Whether the host has changed its copy since the copy and the device were last equal. The
+ * caller of mf_param_edit may change the copy at any time between runs, so this is tested
+ * each time. */
 static bool is_edited(const mf_param *p)
 {
     return p->sent && memcmp(p->host, p->sent, (size_t)p->count * sizeof(float)) != 0;
@@ -542,8 +543,8 @@ void mf_store_changed(mf_store *s)
     s->state++;
 }
 
-/* Sends edited values to the device before a copy is made. The store is const since its values
- * do not change for the caller. */
+/* Sends edited values to the device before a copy is made. The store is const, because its
+ * values do not change for the caller. */
 static int flush_of(const mf_store *s)
 {
     return s->n > 0 ? mf_store_flush(s->params[0]->store) : MF_OK;
@@ -587,7 +588,7 @@ const void *mf_store_host(const mf_store *s, mf_block block)
     return own->copy[block];
 }
 
-/* Rows of a stored weight at a time, as f32. */
+/* Reads a stored weight as f32, some rows at a time. */
 static int read_stored(const mf_param *p, char *to, size_t offset, size_t bytes)
 {
     const mf_kernels *k = mf_device_kernels(NULL, NULL);

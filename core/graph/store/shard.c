@@ -1,6 +1,6 @@
 /* graph/store/shard.c: stores that keep only some of the moments. Parameters are in the same
- * order in all blocks, so elements of the block of values that follow one another have moments
- * that follow one another, and a shard is one range of each block. */
+ * order in all blocks. So consecutive elements of the block of values have consecutive moments,
+ * and a shard is one range of each block. */
 #include "base/error.h"
 #include "base/resident.h"
 #include "graph/device/device.h"
@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-/* The last parameter that begins at this element or before; NULL: none does. */
+/* Returns the last parameter that begins at this element or before it; NULL: none. */
 static const mf_param *parameter_at(const mf_store *s, int64_t at)
 {
     const mf_param *last = NULL;
@@ -25,7 +25,8 @@ int64_t mf_store_moment_at(const mf_store *s, int which, int64_t at)
     const mf_param *p = parameter_at(s, at);
     if (at >= s->size) return s->moment_size[which];
     if (!p) return 0;
-    /* The gap behind a parameter is as large in all blocks where it has the same elements. */
+    /* The gap behind a parameter has the same size in all blocks where the parameter has the
+     * same number of elements. */
     return p->moment_at[which] +
            (mf_param_moment_count(p, which) == p->count ? at - p->offset : 0);
 }
@@ -68,8 +69,8 @@ const mf_shard *mf_store_shards(const mf_store *s, int *ret_n)
     return s->shards;
 }
 
-/* Calls fn for those of the moments at .. at+count-1 that the store keeps, with their offset in
- * the own block and their distance from `at`; returns their number. */
+/* Calls fn for the moments at .. at+count-1 that the store keeps, with their offset in the
+ * store's own block and their distance from `at`. Returns the number of these moments. */
 typedef int part_fn(mf_store *s, mf_block block, int64_t own, int64_t behind, int64_t count,
                     void *data);
 static int walk(const mf_store *s, int which, int64_t at, int64_t count, part_fn *fn,
@@ -132,7 +133,7 @@ void mf_store_hold(mf_param *p, int64_t first, int64_t count)
     p->held = count;
 }
 
-/* Calls fn for the elements that are not held, of a block in which p begins at `at`. */
+/* Calls fn for the elements that are not held. p begins at `at` in the block. */
 static void others(const mf_param *p, void *at, void (*fn)(void *begin, size_t bytes))
 {
     if (!p->held || !at) return;

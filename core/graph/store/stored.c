@@ -1,6 +1,7 @@
-/* graph/store/stored.c: copies weights as stored in files to a device: the same bytes in the
- * same types, once, when the store is sealed. All weights of a store are in one block; behind
- * the table of a weight's parts lie their bytes, each piece at a multiple of 64. */
+/* graph/store/stored.c: copies weights from files to a device, with the same bytes in the same
+ * types, once, when the store is sealed. All weights of a store are in one block. For each
+ * weight the block contains the table of its parts, and then their bytes, each piece at a
+ * multiple of 64. */
 #include "graph/store/stored.h"
 
 #include <stdio.h>
@@ -57,8 +58,8 @@ static size_t bytes_of(const mf_stored *w)
     return sum;
 }
 
-/* Queues the copies of a weight's bytes to `to`, and makes the table of its parts there; the
- * table of the host stays in the store's memory, since its copy is queued, too. */
+/* Queues the copies of a weight's bytes to `to`, and copies the table of its parts there. The
+ * host's table stays in the store's memory, because its copy is queued, too. */
 static int copy(mf_store *s, mf_param *p, char *to)
 {
     const mf_stored *w = p->stored;
@@ -101,7 +102,8 @@ size_t mf_store_stored_bytes(const mf_store *s)
     return bytes;
 }
 
-/* Returns rc, the code of the allocation; after MF_ENOMEM the message says for what. */
+/* Returns rc, the code of the allocation; after MF_ENOMEM the message says what the memory
+ * was for. */
 static int judge(int rc, size_t bytes)
 {
     char why[384];
@@ -125,7 +127,7 @@ int mf_store_send_stored(mf_store *s)
         rc = copy(s, p, at);
         at += bytes_of(p->stored);
     }
-    /* also after an error: the files may be unmapped next */
+    /* This also waits after an error, because the files may be unmapped next. */
     const int waited = mf_device_wait(s->device);
     return rc == MF_OK ? waited : rc;
 }

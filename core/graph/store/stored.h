@@ -5,15 +5,16 @@
 #include "graph/store/param.h"
 #include "kernels/kernel.h"
 
-enum { MF_STORED_POINTERS = 4 }; /* of a part: data, scales, zeros, group_of */
+/* number of pointers of a part: data, scales, zeros, group_of */
+enum { MF_STORED_POINTERS = 4 };
 
-/* Bytes behind the pointers of a part of a weight with `in` inputs, whose numbers have been
- * checked; 0 where its type has none. */
+/* Computes the bytes behind each pointer of a part of a weight with `in` inputs, whose numbers
+ * have been checked. The result is 0 for pointers that the type of the part does not use. */
 void mf_stored_sizes(const mf_stored_part *p, int64_t in, uint64_t ret[MF_STORED_POINTERS]);
-/* The pointers of a part, in the order of these sizes. */
+/* Returns the pointers of a part, in the same order as the sizes. */
 void mf_stored_pointers(const mf_stored_part *p, const void *ret[MF_STORED_POINTERS]);
 
-/* Bytes of a device that the weights take to which parameters of the store are bound. */
+/* Returns the bytes on a device of the weights to which parameters of the store are bound. */
 size_t mf_store_stored_bytes(const mf_store *s);
 
 #endif

@@ -8,15 +8,16 @@
  *   q, k, v f32; on devices that have such kernels also bf16 (MF_OP_ATTENTION)
  *   -> y [B T, heads hd] of their type, lse [B T, heads] = ln sum e^score
  *
- * The matrix of scores is never stored: backward recomputes it block by block from q, k and lse
- * (Dao 2023). */
+ * The matrix of scores is never stored. The backward pass recomputes the scores block by block
+ * from q, k and lse (Dao 2023). */
 #include "ops/call.h"
 #include "ops/index.h"
 #include "ops/infer.h"
 #include "ops/ops.h"
 
-enum { Q, K, V, MASK, KV_LEN, INPUTS };                            /* inputs */
-enum { Y = INPUTS, LSE, DY, DLSE };                                /* more inputs of backward */
+enum { Q, K, V, MASK, KV_LEN, INPUTS }; /* inputs of forward */
+/* further inputs of backward */
+enum { Y = INPUTS, LSE, DY, DLSE };
 enum { BATCH, HEADS, KV_HEADS, CAUSAL, WINDOW, SINCE, SCALE = 0 }; /* attributes */
 
 static mf_attention_args args_of(const mf_view *in, const mf_attr *attr)
@@ -99,7 +100,8 @@ static int attention_infer(mf_infer *in)
     return mf_infer_set(in, 1, MF_F32, mf_shape2(p.batch * p.t, p.heads));
 }
 
-/* The address of the column behind `heads` heads, in a matrix of the type of p. */
+/* Returns the address of the column after the first `heads` heads, in a matrix of the type
+ * of p. */
 static float *behind(const mf_attention_args *p, const float *from, int64_t heads)
 {
     const int64_t bytes =
@@ -107,7 +109,7 @@ static float *behind(const mf_attention_args *p, const float *from, int64_t head
     return (float *)(void *)((char *)(uintptr_t)from + bytes);
 }
 
-/* The arguments that forward and backward share. */
+/* Sets the arguments that forward and backward share. */
 static mf_attention_args bind(const mf_call *call)
 {
     mf_attention_args p = args_of(call->in, call->attr);

@@ -1,24 +1,25 @@
-/* ops/layers/attention.h: attention with what only core uses: a window, and the second output,
- * from which core computes sinks and the entropy of the weights. */
+/* ops/layers/attention.h: attention with two features that only core uses. One is a window. The
+ * other is the second output, from which core computes sinks and the entropy of the weights. */
 #ifndef MF_OPS_ATTENTION_H
 #define MF_OPS_ATTENTION_H
 
 #include "ops/ops.h"
 
-/* The arguments of mf_attention, and further ones, which plugins do not need. */
+/* The arguments of mf_attention, and further arguments that plugins do not need. */
 typedef struct mf_attend_args {
-    mf_tensor *q, *k, *v; /* k and v NULL: packed in q */
+    mf_tensor *q, *k, *v; /* k and v NULL: both are packed in q */
     mf_tensor *mask, *kv_len;
     int batch, heads, kv_heads;
     bool causal;
-    int64_t window; /* 0: none */
+    int64_t window; /* window in keys; 0: no window */
     double scale;
-    /* [B T] i32: the first key of each query, not decreasing within a sequence; NULL: the first
-     * of all. Not together with kv_len or window */
+    /* [B T] i32: the first key of each query, not decreasing within a sequence; NULL: each
+     * query begins at the first key of its sequence. since excludes kv_len and window. */
     mf_tensor *since;
 } mf_attend_args;
-/* y [B T, heads hd] as from mf_attention. *ret_lse [B T, heads] is ln sum e^score of each query
- * and head; gradients pass through it if they also pass through y. ret_lse may be NULL. */
+/* Returns y [B T, heads hd] like mf_attention. *ret_lse [B T, heads] is ln sum e^score of
+ * each query and head; gradients pass through it if they also pass through y. ret_lse may
+ * be NULL. */
 static inline mf_tensor *mf_attend(mf_graph *g, const mf_attend_args *a, mf_tensor **ret_lse)
 {
     mf_tensor *in[5] = {a->q, a->k, a->v, a->mask, a->since ? a->since : a->kv_len},

@@ -3,7 +3,7 @@
  *   logits [N,V], target [N] i32, weight [N] f32 or absent
  *   -> loss scalar: weighted mean of -ln softmax(logits)[target] over rows with target >= 0;
  *      0 without such rows
- *      row loss [N]: the same for each row, unweighted; 0 if target < 0
+ *      row loss [N]: -ln softmax(logits)[target] of each row without weight; 0 if target < 0
  *      lse [N]: ln sum e^logits of each row, through which no gradient passes
  *
  * Logits have gradients through loss and row loss, weight through loss. A target >= V ends
@@ -12,8 +12,8 @@
 #include "ops/infer.h"
 #include "ops/ops.h"
 
-enum { LOGITS, TARGET, WEIGHT, INPUTS };                  /* inputs */
-enum { LOSS = INPUTS, ROW_LOSS, LSE, DLOSS, DROW, DLSE }; /* more inputs of backward */
+enum { LOGITS, TARGET, WEIGHT, INPUTS };                  /* inputs of forward */
+enum { LOSS = INPUTS, ROW_LOSS, LSE, DLOSS, DROW, DLSE }; /* further inputs of backward */
 
 static int entropy_infer(mf_infer *in)
 {

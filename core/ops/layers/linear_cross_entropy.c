@@ -3,15 +3,15 @@
  *
  *   x [N,d], w [V,d] both f32 or both bf16, b [V] or absent, target [N] i32,
  *   weight [N] f32 or absent
- *   attr: i0 = 0 -> loss scalar, row loss [N]; else -> loss, then those gradients whose bit is
- *         set in i0, 1: dx [N,d], 2: dw [V,d], 4: db [V], then, with i2 = 1, row loss (beside
+ *   attr: i0 = 0 -> loss scalar, row loss [N]; else -> loss, then the gradients whose bit is
+ *         set in i0, 1: dx [N,d], 2: dw [V,d], 4: db [V], then, with i2 = 1, row loss (with
  *         two gradients at most); i1: as_bf16 of the kernel
  *   loss and row loss as in cross_entropy of x w^T + b; dx, dw, db are the gradients of the
  *   loss; dx has the type of x; all other values, logits too, are f32
  *
  * The kernel computes the gradients of the loss while it has the logits. They are linear in the
- * gradient of the loss itself, so the backward pass only scales them; if that gradient is the
- * constant 1, as in training, it does nothing. So there are three gemms, not four. */
+ * gradient of the loss itself, so the backward pass only scales them. In training that gradient
+ * is the constant 1, and the backward pass does nothing. So there are three gemms, not four. */
 #include "ops/layers/linear_cross_entropy.h"
 #include "ops/index.h"
 #include "ops/infer.h"
@@ -98,7 +98,7 @@ static int gradients(int64_t want)
 static mf_tensor *add_node(mf_graph *g, mf_tensor *const *in, int64_t want, bool row_loss,
                            mf_tensor **out)
 {
-    /* w is NULL if the graph has failed */
+    /* in[W] is NULL if the graph has failed */
     const bool as_bf16 = mf_graph_is_bf16(g) && in[W] && mf_tensor_is_stored(in[W]);
     return mf_graph_op_named(g, "linear_cross_entropy", INPUTS, in,
                              &(mf_attr){.i = {want, as_bf16, row_loss}},
@@ -122,7 +122,8 @@ static int loss_grad(mf_graph *g, const mf_gradient *at)
                              "linear_cross_entropy: no gradient can pass through the losses of "
                              "the rows");
     if (!above) return MF_OK;
-    if ((want & asked) != asked) { /* more gradients are needed than when the node was added */
+    /* The backward pass needs more gradients than the graph needed when the node was added. */
+    if ((want & asked) != asked) {
         add_node(g, at->in, want = asked, false, again);
         out = again;
     }

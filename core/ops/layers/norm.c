@@ -1,5 +1,6 @@
 /* ops/layers/norm.c: norms of rows, which are vectors of the last dimension. x is f32, of rank
- * 1 to 4; w, b [n] or absent; y is f32, or for the first two ops of the type MF_AS(type) in i1.
+ * 1 to 4; w, b are [n] or absent. y is f32; for the first two ops, i1 = MF_AS(type) chooses
+ * another type.
  *
  *   rmsnorm       w x / sqrt(mean(x^2) + eps); i0 = 1: w x / (sqrt(mean(x^2)) + eps)
  *                 (Zhang, Sennrich 2019, eq. 4)                                  attr: f0 = eps
@@ -7,7 +8,7 @@
  *   l2_normalize  x / max(|x|, eps)                                              attr: f0 = eps
  *
  * Gradients are fused. They read x and recompute the statistics of each row, which costs less
- * than keeping them. kernels/ref/norm.c has their formulas. */
+ * than keeping them. kernels/ref/norm.c has the formulas of the gradients. */
 #include "ops/call.h"
 #include "ops/infer.h"
 #include "ops/ops.h"
@@ -16,7 +17,7 @@
 
 enum { X, W, BIAS };
 
-/* Checks input x and the optional inputs [n], of which there are `weights`. */
+/* Checks input x and the optional inputs [n]; `weights` is their number. */
 static int infer_norm(mf_infer *in, int weights)
 {
     if (weights > 0 && mf_infer_attr(in, 1, "type of the result", 0, MF_AS(MF_BF16)))
@@ -47,7 +48,7 @@ static int l2_infer(mf_infer *in)
     return infer_norm(in, 0);
 }
 
-/* The arguments that forward and backward share. */
+/* Returns the arguments that forward and backward share. */
 static mf_norm_args args_of(const mf_call *call, mf_norm_fn kind)
 {
     const mf_shape s = call->in[X].shape;

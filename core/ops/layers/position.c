@@ -3,9 +3,9 @@
  *   rope          rotates pairs in each of the first n_heads heads by position theta^(-2i/n)
  *                 factor[i] (Su et al. 2021, eq. 34). x [N,w], position [N] i32, factor [n/2]
  *                 or absent; attr: i0 head_dim, i1 n_heads, i2 pairs (i, i + n/2) instead of
- *                 (2i, 2i+1), i3 rotate backwards, i4 first rotated column of a head, i5 their
- *                 number n (0: all from i4 on), f0 theta, f1 factor on the results (0: 1). Its
- *                 gradient is the rotation backwards.
+ *                 (2i, 2i+1), i3 rotate backwards, i4 first rotated column of a head, i5 number
+ *                 n of rotated columns (0: all from i4 on), f0 theta, f1 factor on the results
+ *                 (0: 1). The gradient rotates backwards.
  *   cache_append  cache[b S + pos[b] + t] = x[b T + t], in place. cache [B S,w], x [B T,w],
  *                 pos [B] i32. No gradient. */
 #include "ops/call.h"

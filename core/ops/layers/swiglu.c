@@ -5,7 +5,7 @@
  *   g f32, one value per row; absent: 1
  *   da = g dy b s (1 + a (1 - s)),  db = g dy a s,  s the sigmoid of a,  dg = <dy, silu(a) b>
  *
- * Backward can recompute y in the memory of dy, because it has all inputs of y. */
+ * The backward function can recompute y in the memory of dy, because it has all inputs of y. */
 #include "ops/call.h"
 #include "ops/infer.h"
 #include "ops/ops.h"
@@ -35,7 +35,7 @@ static int swiglu_infer(mf_infer *in)
     return mf_infer_set(in, 0, type, y);
 }
 
-/* The address of element h of a row that begins at p; NULL if p is NULL. */
+/* Returns the address of element h of a row that begins at p; NULL if p is NULL. */
 static void *behind(const void *p, mf_cast_type type, int64_t h)
 {
     return p ? (char *)(uintptr_t)p + h * mf_cast_size((int)type) : NULL;
@@ -56,7 +56,7 @@ static int swiglu_forward(const mf_call *call)
 
 static int swiglu_backward(const mf_call *call)
 {
-    const int n_in = call->n_in - 2; /* without y and dy */
+    const int n_in = call->n_in - 2; /* number of inputs without y and dy */
     const mf_view *dy = &call->in[n_in + 1];
     bool packed = call->in[B].shape.rank < 0;
     int64_t h = mf_shape_last(dy->shape), ld = packed ? 2 * h : h;

@@ -1,11 +1,12 @@
-/* ops/moe/capacity.c: how many assignments an expert admits, which ones, and which experts get
- * the others. kernels/ref/dispatch.c has the kernels. These ops have no gradients.
+/* ops/moe/capacity.c: computes how many assignments an expert admits, selects these
+ * assignments, and reassigns the assignments over capacity. kernels/ref/dispatch.c has the
+ * kernels. These ops have no gradients.
  *
- *   capacity_of  cap[e] = max(1, floor(factor real k / E)), real: the number of real tokens
- *                (Fedus et al. 2021, eq. 3)
+ *   capacity_of  cap[e] = max(1, floor(factor real k / E)), real: number of tokens that are not
+ *                padding (Fedus et al. 2021, eq. 3)
  *   admit        admitted = chosen for the cap[e] assignments of e with the largest priority,
- *                -1 for the others; of equal ones the lower index is admitted, NaN comes last;
- *                without priority: in the order of the index
+ *                -1 for the rest; of equal priorities the lower index is admitted, NaN comes
+ *                last; without priorities the order of the index decides
  *   reassign     assignments over capacity, ordered by (chosen expert, falling importance,
  *                index), go to the expert with the largest prob[t,j] / (1 + load_j) that has
  *                capacity left and that the token has neither chosen nor been given; then

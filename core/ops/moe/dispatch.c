@@ -1,9 +1,9 @@
 /* ops/moe/dispatch.c: groups assignments by expert, and returns results to tokens.
  *
  * There are T tokens and R assignments. Assignment r belongs to token token_of_row[r]; without
- * this list to token r / k, so that R = T k. Source order is the order of r. Grouped order (p)
- * is sorted by expert, and within an expert by token, so that experts that read sequences have
- * the tokens of a sequence side by side. */
+ * this list it belongs to token r / k, so R = T k. Source order is the order of r. Grouped
+ * order (p) is sorted by expert, and within an expert by token, so experts that read sequences
+ * get the tokens of a sequence side by side. */
 
 /*   group_rows     order[p] = r, offset[e] = first p of expert e, token[p], place[r] = p
  *   dispatch_rows  y[p] = x[token[p]], 0 for -1;  dx[t] = sum of dy[place[r]] over t's r
@@ -12,10 +12,10 @@
  *                  (Shazeer et al. 2017, eq. 1)
  *   return_rows    y[t] = sum of x[place[r]] over t's r;  dx[p] = dy[token[p]], 0 for -1
  *
- * If x of dispatch_rows is bf16, y is too; x of combine_rows and return_rows may be bf16, but
- * their sums are f32. The assignments of a token are summed in source order. Without a token
- * list the sums need no work memory. With one, a counting sort in the work memory first lists
- * the assignments of each token. */
+ * If x of dispatch_rows is bf16, y is bf16, too. x of combine_rows and return_rows may be bf16,
+ * but their sums are f32. The assignments of a token are summed in source order. Without a
+ * token list the sums need no work memory. With a token list, a counting sort in the work
+ * memory first lists the assignments of each token. */
 #include "ops/moe/dispatch.h"
 #include "ops/index.h"
 #include "ops/infer.h"
@@ -78,7 +78,7 @@ static size_t list_bytes(int64_t rows, int64_t tokens)
 }
 
 /* Output 0 [t] = sum of gate[r] x[place[r]] over the assignments r of token t. token_of_row and
- * gate may be NULL. Output 0 is f32 if x is. */
+ * gate may be NULL. Output 0 is f32 if x is f32. */
 static void sum_over_rows(const mf_call *call, int64_t tokens, int64_t rows, int64_t d,
                           const int32_t *token_of_row, const int32_t *place, const float *gate,
                           const mf_view *x)

@@ -1,5 +1,5 @@
 /* ops/moe/grouped.c: gemms of rows with the weight of their group (Gale et al. 2022,
- * MegaBlocks), and sums by group. The gradient of each op is composed of the others. Offsets
+ * MegaBlocks), and sums by group. The gradient of each op is composed of the other ops. Offsets
  * and row lists come from data, so a kernel checks them before the gemm uses them. */
 
 /*   grouped_linear       y[r] = w[e] x[r] + b[e]              x [R,in], w [E,out,in], b [E,out]
@@ -8,16 +8,17 @@
  *   grouped_weight_grad  y[e] = sum_r a[r] b[r]^T             a [R,out], b [R,in] -> [E,out,in]
  *   group_sum            y[e] = sum_r x[r]                    x [R,n] -> [E,n]
  *
- * e is the group with offset[e] <= r < offset[e+1], offset [E+1] i32; rows before offset[0] and
- * after offset[E] are in no group: not read, and 0 in y. With the optional inputs row, row_a,
- * row_b [R] i32, row r is row[r] of the given x, a, b, or zeros if that is < 0. x, w, a, b are
- * f32 or bf16. i0: type of y; for group_sum it is always f32. */
+ * e is the group with offset[e] <= r < offset[e+1], offset [E+1] i32. Rows before offset[0]
+ * and from offset[E] on are in no group: they are not read, and are 0 in y. With the
+ * optional inputs row, row_a, row_b [R] i32, row r is row row[r] of the input x, a or b, or
+ * zeros if row[r] < 0. x, w, a, b are f32 or bf16. i0: type of y; for group_sum the type is
+ * always f32. */
 #include "ops/moe/grouped.h"
 #include "ops/index.h"
 
 /* ---- offsets ---- */
 
-/* Checks that input i is an offset, [E+1] with E >= 1; *ret_groups = E. */
+/* Checks that input i is an offset, [E+1] with E >= 1. Sets *ret_groups to E. */
 static int infer_offset(const mf_infer *in, int i, int64_t *ret_groups)
 {
     if (mf_infer_tensor(in, i, "offset", MF_I32, 1, 1)) return MF_ESHAPE;
@@ -37,8 +38,8 @@ static mf_tensor *linear_as(mf_graph *g, mf_tensor *x, mf_tensor *w, mf_tensor *
     return mf_op4(g, "grouped_linear", x, w, offset, NULL, &(mf_attr){.i = {MF_AS(type)}});
 }
 
-/* Checks input i, which may be absent: a list of indices of rows. If it is present, sets *rows
- * to its length. */
+/* Checks input i, an optional list of indices of rows. If it is present, sets *rows to
+ * its length. */
 static int infer_rows(const mf_infer *in, int i, const char *what, int64_t *rows)
 {
     if (in->n_in <= i || mf_infer_absent(in, i)) return MF_OK;
@@ -57,7 +58,7 @@ static const int32_t *rows_of(const mf_call *call, int i)
     return call->n_in > i ? mf_call_i32(call, i) : NULL;
 }
 
-/* The common part of the gemms of grouped_linear and grouped_linear_dx. */
+/* Returns the common part of the gemms of grouped_linear and grouped_linear_dx. */
 static mf_gemm by_rows(const mf_call *call, int64_t rows, mf_shape w)
 {
     mf_gemm g = {.m = rows,
@@ -113,8 +114,8 @@ static int linear_forward(const mf_call *call)
 static int linear_grad(mf_graph *g, const mf_gradient *at)
 {
     mf_tensor *dy = at->dout[0], *offset = at->in[OFFSET];
-    /* The gradient of the weight is computed first, so that x is no longer needed when dx
-     * needs memory. */
+    /* The gradient of the weight is computed first, so x is no longer needed when memory for dx
+     * is allocated. */
     if (at->wants[W])
         at->din[W] =
             mf_grouped_weight_grad(g, dy, at->in[X], offset, mf_tensor_grad_type(at->in[W]));
@@ -139,8 +140,9 @@ const mf_opdef mf_op_grouped_linear = {
 };
 
 /* ---- grouped_swiglu ----
- * Graphs on a device get it in place of two ops (graph/plan/fuse.c), after gradients are built.
- * i1: nothing reads h, so it need not be written. */
+ *
+ * In graphs on a device this op replaces two ops (graph/plan/fuse.c), after gradients are
+ * built. i1: no node reads h, so h need not be written. */
 
 enum { GATE = 4 };
 
@@ -238,14 +240,14 @@ static int dx_forward(const mf_call *call)
     return MF_OK;
 }
 
-/* The rows of input i as the gemm reads them. */
+/* Returns the rows of input i in the form in which the gemm reads them. */
 static mf_tensor *input_rows(mf_graph *g, const mf_gradient *at, int i, int row)
 {
     mf_tensor *x = at->in[i];
     return at->n_in > row && at->in[row] ? mf_gather_rows(g, x, at->in[row]) : x;
 }
 
-/* The gradient of input i from the gradient of its rows. */
+/* Computes the gradient of input i from the gradient of its rows. */
 static mf_tensor *rows_back(mf_graph *g, const mf_gradient *at, int i, int row, mf_tensor *d)
 {
     if (at->n_in <= row || !at->in[row]) return d;
@@ -353,8 +355,8 @@ const mf_opdef mf_op_grouped_weight_grad = {
 
 /* ---- ops of gradients ---- */
 
-/* If dispatch_rows made *x, replaces *x by the tensor from which its rows were copied, and
- * returns their indices there. Otherwise returns NULL. */
+/* If *x is the output of dispatch_rows, replaces *x by the tensor from which its rows were
+ * copied, and returns their indices in that tensor. Otherwise returns NULL. */
 static mf_tensor *unmoved(mf_tensor **x)
 {
     enum { FROM, TOKEN };

@@ -2,16 +2,16 @@
  * own keys and values, and only its assignments are queries.
  *
  * The assignments of an expert must be in the order of their tokens, as ops/moe/dispatch.c
- * groups them; for own = 0 the kernel checks this. */
+ * groups them. With own = 0 the kernel checks this order. */
 
 /*   q [R, heads hd], assignments of expert e at offset[e] .. offset[e+1]-1, token [R] i32, B S
- *   tokens; y[p] = softmax(scale q[p] k^T) v for each head, over the keys that p sees:
+ *   tokens; y[p] = softmax(scale q[p] k^T) v for each head, over the keys that p attends to:
  *     own = 0   kv [B S, E 2 heads hd]: keys, then values, of expert e at column e 2 heads hd.
- *               p sees the tokens of its sequence, token[p] / S, that mask [B S] (f32 or
- *               absent) does not hide; causal: those up to its own
- *     own = 1   kv [R, 2 heads hd]: p sees all assignments of its expert, of any sequence
+ *               p attends to the tokens of its sequence, token[p] / S, that mask [B S] (f32 or
+ *               absent) does not hide; causal: only to tokens up to its own
+ *     own = 1   kv [R, 2 heads hd]: p attends to all assignments of its expert, of any sequence
  *   attr: i0 B, i1 heads, i2 causal, i3 own, f0 scale
- *   -> y [R, heads hd], lse [R, heads] = ln sum e^score; both 0 after offset[E] */
+ *   -> y [R, heads hd], lse [R, heads] = ln sum e^score; both 0 from offset[E] on */
 #include "ops/call.h"
 #include "ops/moe/grouped_attention.h"
 #include "ops/index.h"
@@ -71,7 +71,8 @@ static int grouped_infer(mf_infer *in)
     return mf_infer_set(in, 1, MF_F32, mf_shape2(q.dim[0], heads));
 }
 
-/* The arguments that forward and backward share. Also launches the checks of offsets. */
+/* Returns the arguments that forward and backward share. Also launches the checks
+ * of offsets. */
 static mf_grouped_attention_args args_of(const mf_call *call)
 {
     const mf_shape q = call->in[MF_ATTEND_Q].shape, kv = call->in[MF_ATTEND_KV].shape;

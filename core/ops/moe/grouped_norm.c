@@ -1,5 +1,5 @@
-/* ops/moe/grouped_norm.c: layer normalisation of rows grouped by expert, with weights
- * per expert.
+/* ops/moe/grouped_norm.c: layer normalisation of rows grouped by expert. Each expert has its
+ * own weights.
  *
  *   y[r] = w[e] (x[r] - mean) / sqrt(var + eps) + b[e]
  *   x [R,n], offset [E+1] i32, w and b [E,n]; f0 eps -> y [R,n], 0 in rows of no group
@@ -31,7 +31,7 @@ static int norm_infer(mf_infer *in)
     return mf_infer_set(in, 0, MF_F32, x);
 }
 
-/* The arguments that forward and backward share. */
+/* Returns the arguments that forward and backward share. */
 static mf_norm_args args_of(const mf_call *call)
 {
     const mf_shape x = call->in[X].shape;

@@ -1,10 +1,10 @@
 /* ops/moe/route.c: choice of experts, gates, and statistics of both.
  *
  * T tokens, E experts, R assignments. Assignment r belongs to token token[r]; without this list
- * to token r / k, so that R = T k. */
+ * it belongs to token r / k, so R = T k. */
 
 /*   route_select   chosen[t k + j]: the expert with the (j+1)-th largest score of token t; of
- *                  equal ones the lower index; -1 for padding  (Shazeer et al. 2017, eq. 5)
+ *                  equal scores the lower index; -1 for padding  (Shazeer et al. 2017, eq. 5)
  *   route_gates    gate[r] = scale p[r]; with renormalize, scale p[r] / S, where S is the sum
  *                  of p over the token's assignments. Here p[r] = prob[t, e[r]], and e is
  *                  admitted where that is >= 0, else chosen. The gate is 0 where e < 0 or
@@ -12,9 +12,9 @@
  *                  dprob[t, e[r]] += scale dgate[r]; with renormalize, scale (dgate[r] - mean)
  *                  / S, where mean is the sum of dgate p over the token's assignments, over S
  *                  (Shazeer et al. 2017, eq. 3; without the division Fedus et al. 2021, eq. 2)
- *   mask_rows      expert, -1 for padding
+ *   mask_rows      expert, or -1 for padding
  *   routing_stats  see mf_routing_sums (ops/moe/dispatch.h)
- *   joint_count    n[e,l]: assignments to expert e whose token has label l */
+ *   joint_count    n[e,l]: number of assignments to expert e whose token has label l */
 #include "ops/moe/dispatch.h"
 #include "ops/index.h"
 #include "ops/infer.h"

@@ -1,5 +1,5 @@
-/* plugin/load/allow.c: which files of code may be loaded. The list belongs to the process, as
- * what the dynamic linker has mapped does. */
+/* plugin/load/allow.c: decides which files of code may be loaded. The list belongs to the
+ * process, like the list of files that the dynamic linker has mapped. */
 #include "plugin/load/allow.h"
 
 #include <pthread.h>
@@ -16,7 +16,7 @@ typedef struct allowed {
     struct allowed *next;
     dev_t device;
     ino_t inode;
-    const char *path; /* absolute, since a child process may have another working folder */
+    const char *path; /* absolute, because a child process may have another working folder */
 } allowed;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -61,7 +61,7 @@ void mf_plugin_allow_paths(void)
     restrict_to(false);
 }
 
-/* Without memory the file stays refused, and loading it reports this. */
+/* Adds a file. Without memory the file stays refused, and loading it reports the refusal. */
 static void add(const struct stat *st, const char *real)
 {
     if (!all.arena) all.arena = mf_arena_new();
@@ -86,7 +86,7 @@ void mf_plugin_allow_file(const char *path)
     free(real);
 }
 
-/* The caller holds the lock. */
+/* Whether the file was allowed by its name. The caller holds the lock. */
 static bool named(const struct stat *file)
 {
     for (const allowed *a = all.first; a; a = a->next)
@@ -102,7 +102,8 @@ int mf_plugin_check_allowed(const struct stat *file, const mf_code_id *id, const
     const bool may = !all.restricted || named(file);
     pthread_mutex_unlock(&lock);
     if (may) return MF_OK;
-    mf_error_clear(); /* so that an error below is one of reading the list of trusted files */
+    mf_error_clear(); /* clears earlier errors, so an error below comes from reading the list of
+                       * trusted files */
     if (mf_trusted_has(id)) return MF_OK;
     if (mf_error_code() == MF_EINPUT) mf_log(MF_LOG_WARN, "%s", mf_error_message());
     const char *hint = mf_hint_text(MF_HINT_PATHS);

@@ -1,5 +1,5 @@
-/* plugin/load/allow.h: which files of code may be loaded, by their owner and by who has named
- * them. The state belongs to the process; any thread may call these functions. */
+/* plugin/load/allow.h: decides which files of code may be loaded, by their owner and by who has
+ * named them. The state belongs to the process; any thread may call these functions. */
 #ifndef MF_PLUGIN_ALLOW_H
 #define MF_PLUGIN_ALLOW_H
 
@@ -11,27 +11,28 @@
 
 /* Accepts files that other users could change (--allow-unsafe-plugins). */
 void mf_plugin_allow_unsafe(bool allow);
-/* Which check of owner and permissions a file gets. own: it came with the program. */
+/* Returns which check of owner and permissions a file needs. own: the file is part of the
+ * program's installation. */
 mf_file_trust mf_plugin_trust(bool own);
 
-/* From now on a file outside of the plugin folders that is given by its path is refused, unless
- * mf_plugin_allow_file has allowed it: a configuration that somebody else wrote could name any
- * file. Names and drop-ins only lead to files that the person has installed. */
+/* After this call a file outside of the plugin folders that is named by its path is refused,
+ * unless mf_plugin_allow_file has allowed it. The reason: a configuration from another person
+ * could name any file. Names and drop-ins only refer to files that the user has installed. */
 void mf_plugin_restrict_paths(void);
-void mf_plugin_allow_file(const char *path); /* no effect if it is no regular file */
+void mf_plugin_allow_file(const char *path); /* has no effect if the path is no regular file */
 void mf_plugin_allow_paths(void);            /* ends the restriction */
 
-/* MF_OK, or MF_EPLUGIN for a file given by its path that was not allowed, now or earlier
- * (plugin/trusted.h). what: "a plugin of a plugin folder or a drop-in", for the message; path:
- * as the configuration gives it. */
+/* Returns MF_OK, or MF_EPLUGIN for a file named by its path that was not allowed, now or
+ * earlier (plugin/trusted.h). what: text for the message, such as "a plugin of a plugin folder
+ * or a drop-in". path: the path that the configuration names. */
 int mf_plugin_check_allowed(const struct stat *file, const mf_code_id *id, const char *what,
                             const char *path);
-/* To be called for a file that was loaded: if mf_plugin_allow_file has allowed it, its bytes
- * are trusted from now on. Without a home folder, and in programs that allow all paths, nothing
- * is stored. */
+/* Call this for a file that was loaded. If mf_plugin_allow_file has allowed the file, its bytes
+ * are trusted from now on. Nothing is stored without a home folder, and in programs that allow
+ * all paths. */
 void mf_plugin_remember(const struct stat *file, const mf_code_id *id);
-/* Whether all paths are allowed, and the i-th file that was allowed, NULL past the end: for
- * child processes, which read configurations of their own. */
+/* Whether all paths are allowed. The next function returns the i-th allowed file, NULL past the
+ * end. Both are for child processes, which read their own configurations. */
 bool mf_plugin_paths_allowed(void);
 const char *mf_plugin_allowed_file(int i);
 

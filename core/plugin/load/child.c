@@ -1,6 +1,6 @@
 /* plugin/load/child.c: runs this program again as a child process. The child always ends: by
- * itself, at its limits, when its parent dies, or, if it is silent for too long, by
- * its parent. */
+ * itself, at its limits, when its parent dies, or, if it is silent for too long, because its
+ * parent kills it. */
 #include "plugin/load/child.h"
 
 #include <errno.h>
@@ -50,12 +50,13 @@ int mf_child_begin(int argc, char **argv, int seconds)
         return mf_fail(MF_EUSAGE, "usage: %s %s DESCRIPTOR ARGUMENT...", argv[0], argv[1]);
     report_fd = (int)fd;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    dup2(STDERR_FILENO, STDOUT_FILENO); /* the child's output is not the parent's result */
+    dup2(STDERR_FILENO, STDOUT_FILENO); /* the child's output must not mix with the
+                                         * parent's results */
     const struct rlimit cpu = {(rlim_t)seconds + 1, (rlim_t)seconds + 2}, core = {0, 0};
     setrlimit(RLIMIT_CPU, &cpu);
     setrlimit(RLIMIT_CORE, &core);
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-    /* not with sanitizers, which map more address space than they use */
+    /* no limit with sanitizers, which map more address space than they use */
     struct rlimit memory;
     if (getrlimit(RLIMIT_DATA, &memory) == 0 && memory.rlim_max > MEMORY_MAX) {
         memory.rlim_cur = MEMORY_MAX;
@@ -96,7 +97,7 @@ void mf_child_say(const char *fmt, ...)
 
 /* ---- the parent ---- */
 
-/* Starts the child; its report is read from *ret_fd. */
+/* Starts the child. The parent reads the child's report from *ret_fd. */
 static int start(const char *verb, int n, const char *const *arguments, pid_t *ret_pid,
                  int *ret_fd)
 {
@@ -113,8 +114,8 @@ static int start(const char *verb, int n, const char *const *arguments, pid_t *r
     argv[2] = number;
     for (int i = 0; i < n; i++)
         argv[3 + i] = arguments[i];
-    /* dup2 in the child clears close-on-exec only if the two descriptors differ, so the target
-     * is another, unused descriptor. */
+    /* dup2 in the child clears close-on-exec only if the two descriptors differ, so another
+     * unused descriptor is the target. */
     int free_fd = fcntl(ends[1], F_DUPFD_CLOEXEC, 3);
     if (free_fd < 0) {
         int rc = mf_fail_errno(MF_ERUN, "cannot copy a descriptor for a child process");
@@ -126,7 +127,8 @@ static int start(const char *verb, int n, const char *const *arguments, pid_t *r
     snprintf(number, sizeof number, "%d", free_fd);
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
-    /* Without memory an action is not added: the child would have another input, or no pipe. */
+    /* Without memory the action is not added: the child would have another input, or
+     * no pipe. */
     errno = posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
     if (errno == 0) errno = posix_spawn_file_actions_adddup2(&actions, ends[1], free_fd);
     if (errno == 0)
@@ -150,8 +152,8 @@ typedef struct reader {
     void *arg;
 } reader;
 
-/* Passes on whole lines. A line that fills the buffer without an end can only come from a
- * plugin that writes into the pipe: it is dropped. */
+/* Passes on complete lines. A line that fills the buffer without an end can only come from a
+ * plugin that writes to the pipe, so it is dropped. */
 static void hand_on(reader *r)
 {
     char *end;
@@ -164,7 +166,8 @@ static void hand_on(reader *r)
     if (r->fill == sizeof r->text) r->fill = 0;
 }
 
-/* Seconds of computing time that the child has used; 0 if the system does not report them. */
+/* Returns the seconds of computing time that the child has used; 0 if the system does not
+ * report them. */
 static double computed(pid_t pid)
 {
     clockid_t clock;
@@ -173,8 +176,9 @@ static double computed(pid_t pid)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* On a busy machine a healthy child may be silent for long. True if it has computed since the
- * last look, but for less than 0.9 of the limit since its last line. */
+/* Whether a silent child is only slow, because a healthy child may be silent for long on a busy
+ * machine. True if the child has computed since the last check, but for less than 0.9 of the
+ * limit since its last line. */
 static bool only_slow(pid_t pid, double *seen, double since, int seconds)
 {
     const double before = *seen;
@@ -182,8 +186,8 @@ static bool only_slow(pid_t pid, double *seen, double since, int seconds)
     return *seen > before + 0.1 && *seen - since < 0.9 * seconds;
 }
 
-/* Waits at most `seconds` for lines, and reads them. Returns 1, 0 if none came in time, or -1
- * at the end of the report. */
+/* Waits at most `seconds` for lines, and reads them. Returns 1, 0 if no line came in time, or
+ * -1 at the end of the report. */
 static int read_more(reader *r, double seconds)
 {
     struct pollfd p = {r->fd, POLLIN, 0};
@@ -201,7 +205,7 @@ static int read_more(reader *r, double seconds)
 /* Reads the report to its end. Returns false if the child was silent or ran for too long. */
 static bool read_report(reader *r, pid_t pid, mf_child_limits limits)
 {
-    /* how often the limit is extended for a child that computes slowly */
+    /* Maximum number of extensions of the limit for a child that computes slowly. */
     enum { PATIENCE = 10 };
     const int seconds = limits.silence;
     const double last = limits.whole > 0 ? mf_clock() + limits.whole : (double)INFINITY;
@@ -234,12 +238,12 @@ static void stop(reader *r, pid_t pid)
 }
 
 /* Waits for the child's end. A plugin may have closed the report without ending the child, so
- * this function has a limit of its own. Returns false if it killed the child. */
+ * this function has its own limit. Returns false if it killed the child. */
 static bool wait_end(pid_t pid, int seconds, int *status)
 {
     const double end = mf_clock() + seconds;
     const struct timespec pause = {0, 2000000};
-    *status = 127 << 8; /* if waitpid fails */
+    *status = 127 << 8; /* the status if waitpid fails */
     for (;;) {
         const pid_t got = waitpid(pid, status, WNOHANG);
         if (got == pid || (got < 0 && errno != EINTR)) return true;

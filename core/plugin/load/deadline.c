@@ -1,6 +1,6 @@
 /* plugin/load/deadline.c: a thread that ends the process if the constructors of a loaded file
- * do not return in time. The thread exists only while the file is loaded: most plugins are
- * loaded once, before anything is computed. */
+ * do not return in time. The thread exists only while the file is loaded, because most plugins
+ * are loaded once, before anything is computed. */
 #include "plugin/load/deadline.h"
 
 #include <errno.h>
@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <time.h>
 
-/* time slices of the limit: a process that was stopped loses only one of them */
+/* number of time slices of the limit; a process that was stopped loses only one of them */
 enum { SLICES = 8 };
 
 static void *wait_in_slices(void *arg)
@@ -45,7 +45,7 @@ void mf_deadline_begin(mf_deadline *d, const mf_site *site, int seconds)
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_cond_init(&d->change, &monotonic);
     pthread_condattr_destroy(&monotonic);
-    /* Signals go to the threads that compute. */
+    /* Signals must be handled by the threads that compute. */
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &was);
     d->runs = pthread_create(&d->thread, NULL, wait_in_slices, d) == 0;

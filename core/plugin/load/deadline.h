@@ -1,7 +1,7 @@
 /* plugin/load/deadline.h: names a plugin whose constructors do not return.
  *
- * The child process that tries a plugin has a limit of time, but a constructor may act in
- * another way when it runs in the program. So it has a deadline there, too. */
+ * The child process that tries a plugin has a time limit, but a constructor may behave
+ * differently in the program itself. So there is a deadline in the program, too. */
 #ifndef MF_PLUGIN_DEADLINE_H
 #define MF_PLUGIN_DEADLINE_H
 
@@ -19,9 +19,9 @@ typedef struct mf_deadline {
     pthread_cond_t change;
 } mf_deadline;
 
-/* If mf_deadline_end does not follow within so many seconds, the program ends with status 4
- * and the line of a crash, which names the site. Without mf_crash_watch, or without memory for
- * a thread, there is no deadline. The site must stay valid until the end. */
+/* Sets a deadline. If mf_deadline_end does not follow within `seconds`, the program ends with
+ * status 4 and the line of a crash, which names the site. There is no deadline without
+ * mf_crash_watch, or without memory for a thread. The site must stay valid until the end. */
 void mf_deadline_begin(mf_deadline *d, const mf_site *site, int seconds);
 void mf_deadline_end(mf_deadline *d);
 

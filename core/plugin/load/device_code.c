@@ -1,9 +1,11 @@
-/* plugin/load/device_code.c: checks device code of plugins. Everything that is read was checked
- * to exist before: tables by mf_reach, images by the segments of the file that holds them, so
- * that a truncated one cannot lead a reader out of the plugin.
+/* plugin/load/device_code.c: checks device code of plugins. Before anything is read, a check
+ * has shown that it exists: mf_reach checks tables, and the segments of the file that contains
+ * an image are used to check the image. So a truncated image cannot cause a read outside of
+ * the plugin.
  *
- * A fat binary is a header of 16 bytes (magic, version, its size, bytes behind it) and entries,
- * each with a header (kind, its size, bytes of its content, architecture). */
+ * A fat binary is a header of 16 bytes (magic, version, its size, number of following bytes),
+ * followed by entries. Each entry has a header (kind, its size, bytes of its
+ * content, architecture). */
 #include "plugin/load/device_code.h"
 
 #include <ctype.h>
@@ -23,12 +25,13 @@ enum {
     SANE_BYTES = 4096,
     MACHINE_CUDA = 190,
     FAT_HEADER = 16,
-    ENTRY_HEADER = 32, /* the part of it that is read here */
+    ENTRY_HEADER = 32, /* bytes of the entry's header that are read here */
     KIND_PTX = 1,
     KIND_ELF = 2
 };
-#define FAT_MAGIC   UINT32_C(0xba55ed50)
-#define WRAPPER     UINT32_C(0x466243b1) /* linked by nvcc; it points to an image */
+#define FAT_MAGIC UINT32_C(0xba55ed50)
+/* a wrapper linked by nvcc, which points to an image */
+#define WRAPPER     UINT32_C(0x466243b1)
 #define UP_TO(t, f) (offsetof(t, f) + sizeof(((t *)0)->f))
 
 static int refuse(const mf_opdef *op, const char *fmt, ...) MF_PRINTF(2, 3);
@@ -70,7 +73,7 @@ static int judge_elf(const mf_opdef *op, const unsigned char *image, size_t byte
         return refuse(op, "truncated ELF file: expected at least %zu bytes, found %zu",
                       sizeof h, bytes);
     memcpy(&h, image, sizeof h);
-    /* an ELF file of this machine is code for the emulator, which no GPU takes */
+    /* An ELF file of this machine is code for the emulator; no GPU accepts it. */
     if (h.e_ident[EI_CLASS] != ELFCLASS64 ||
         (h.e_machine != MACHINE_CUDA && h.e_type != ET_DYN))
         return refuse(op,
@@ -169,7 +172,7 @@ static int judge_image(const mf_opdef *op, const mf_device_code *code)
 
 /* ---- tables ---- */
 
-/* Checks the size of a table, and that its bytes after the fields that this moefw knows
+/* Checks the size of a table. Also checks that the bytes after the fields that this moefw knows
  * are zero. */
 static int sized(const mf_opdef *op, const char *what, const void *table, size_t least,
                  size_t known)

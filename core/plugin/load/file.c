@@ -1,5 +1,5 @@
-/* plugin/load/file.c: checks a plugin's file before it is mapped, and later that it is still
- * the same file. */
+/* plugin/load/file.c: checks a plugin's file before it is mapped, and checks later that it is
+ * still the same file. */
 #include "plugin/load/file.h"
 
 #include <elf.h>
@@ -32,8 +32,9 @@
 #error "plugin/load/file.c: add this machine's ELF number"
 #endif
 
-/* The owner of the file can change it, and so can a group with write permission. The user's own
- * group is accepted, because files have it under the usual umask of 002. */
+/* Checks the owner of the file, who can change it, and a group with write permission, which can
+ * change it, too. The user's own group is accepted, because files have it under the usual umask
+ * of 002. */
 static int check_owner(const struct stat *st)
 {
     if (st->st_uid != geteuid() && st->st_uid != 0)
@@ -50,9 +51,9 @@ static int check_owner(const struct stat *st)
     return MF_OK;
 }
 
-/* Whether others can replace the file in the folder: everybody, or a group that is not the
- * user's own. In a sticky folder (/tmp) only the owners of file and folder and root can.
- * trusted: the file belongs to the user or root. */
+/* Whether other users can replace the file in the folder: everybody, or a group that is not the
+ * user's own. In a sticky folder (/tmp) only root and the owners of file and folder can replace
+ * it. trusted: the file belongs to the user or root. */
 static bool is_open(const struct stat *folder, bool trusted, mf_file_trust trust)
 {
     if ((folder->st_mode & S_ISVTX) != 0 && trusted) return false;
@@ -60,7 +61,7 @@ static bool is_open(const struct stat *folder, bool trusted, mf_file_trust trust
     return (folder->st_mode & S_IWOTH) != 0 || (group && trust == MF_FILE_SAFE);
 }
 
-/* "everybody", or "group 100, which is not yours". */
+/* Returns a text like "everybody", or "group 100, which is not yours". */
 static const char *who_writes(const struct stat *folder, char *out, size_t size)
 {
     if ((folder->st_mode & S_IWOTH) != 0) return "everybody";
@@ -68,7 +69,7 @@ static const char *who_writes(const struct stat *folder, char *out, size_t size)
     return out;
 }
 
-/* Checks the folder that holds the file and all folders above it. Overwrites real. */
+/* Checks the folder of the file and all folders above it. Overwrites real. */
 static int check_folders(char *real, bool trusted, mf_file_trust trust)
 {
     struct stat folder;
@@ -97,7 +98,7 @@ static int check_folders(char *real, bool trusted, mf_file_trust trust)
     return MF_OK;
 }
 
-/* Refuses files that other users could change: a user who may write the file, or may replace it
+/* Refuses files that other users could change. A user who may write the file, or may replace it
  * in its folder, could run code in our process. */
 static int check_safe(const char *path, const struct stat *st, mf_file_trust trust)
 {
@@ -166,7 +167,8 @@ static int read_at(int fd, const char *path, void *to, size_t n, uint64_t offset
     return rc == MF_OK || rc == MF_ENOMEM ? rc : mf_fail_context(MF_EPLUGIN, "cannot read it");
 }
 
-/* A truncated file can be mapped, but reading its missing pages kills the process. */
+/* Checks that the file is complete. A truncated file can be mapped, but reading its missing
+ * pages kills the process. */
 static int check_complete(int fd, const char *path, const Elf64_Ehdr *h, uint64_t size)
 {
     uint64_t need = 0, end;

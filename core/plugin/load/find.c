@@ -1,5 +1,6 @@
 /* plugin/load/find.c: finds the file of a plugin by name, in drop-ins and plugin folders. An
- * entry that is found earlier hides later ones of its kind and name; no plugin is loaded. */
+ * entry that is found earlier hides later entries of the same kind and name. No plugin
+ * is loaded. */
 #include "plugin/load/find.h"
 
 #include <stdatomic.h>
@@ -62,11 +63,11 @@ typedef struct catalog {
     const char *const *folders;
     mf_found *items;
     int n, room;
-    bool failed; /* out of memory */
-    bool tell;   /* log files that are skipped: once per process, not at every look-up */
+    bool failed; /* no memory was left */
+    bool tell;   /* log files that are skipped; done once per process, not at every search */
 } catalog;
 
-/* The earlier entry of the same kind and name that hides this one, or NULL. */
+/* Returns the earlier entry of the same kind and name that hides this entry, or NULL. */
 static const mf_found *known(const catalog *c, mf_kind kind, const char *name)
 {
     for (int i = 0; i < c->n; i++)
@@ -105,7 +106,8 @@ static bool is_name(const char *text)
 
 /* ---- folders ---- */
 
-/* $variable/tail, or $HOME/fallback/tail; NULL if neither variable is an absolute path. */
+/* Returns $variable/tail, or $HOME/fallback/tail; NULL if neither variable is an
+ * absolute path. */
 static const char *user_folder(mf_arena *arena, const char *variable, const char *fallback,
                                const char *tail)
 {
@@ -125,7 +127,7 @@ const char *const *mf_find_folders(mf_arena *arena)
         room += *p == ':';
     const char **folders = mf_arena_alloc(arena, room * sizeof *folders);
     if (!folders) return NULL;
-    /* Relative and empty elements would mean the current folder, so they are ignored. */
+    /* Relative and empty elements would refer to the current folder, so they are ignored. */
     for (char *element; (element = strsep(&rest, ":")) != NULL;)
         if (element[0] == '/') folders[n++] = element;
     const char *user = user_folder(arena, "XDG_DATA_HOME", ".local/share", "moefw/plugins");
@@ -134,9 +136,9 @@ const char *const *mf_find_folders(mf_arena *arena)
     return folders;
 }
 
-/* Reads the kind of a file that lies directly in a plugin folder. *ret 0: the file is damaged
- * or no shared object, which is reported when it is loaded. MF_ENOTFOUND: a shared object that
- * has no descriptor, so that it is no plugin. */
+/* Reads the kind of a file that is directly in a plugin folder. *ret 0: the file is damaged or
+ * no shared object; loading it reports this. MF_ENOTFOUND: the file is a shared object without
+ * a descriptor, so it is no plugin. */
 static int read_kind(const char *path, mf_kind *ret)
 {
     struct stat st;
@@ -159,8 +161,8 @@ static int read_kind(const char *path, mf_kind *ret)
 }
 
 /* Adds <folder>/<kind>s/NAME.so; kind 0: <folder>/NAME.so. A folder that cannot be read counts
- * as empty. A lack of memory sets c->failed; without this flag, a plugin that exists would be
- * reported as unknown. */
+ * as empty. If memory is missing, sets c->failed; without this flag, a plugin that exists would
+ * be reported as unknown. */
 static void scan_folder(catalog *c, const char *folder, mf_kind kind)
 {
     char **names;
@@ -198,7 +200,8 @@ static void scan_folder(catalog *c, const char *folder, mf_kind kind)
 
 /* ---- drop-ins ---- */
 
-/* Whether the path has a part "..": it may lead out of the folder to which it is relative. */
+/* Whether the path has a part "..", so it may lead out of the folder to which it
+ * is relative. */
 static bool climbs(const char *path)
 {
     for (const char *part = path; part; part = strchr(part, '/')) {
@@ -208,7 +211,7 @@ static bool climbs(const char *path)
     return false;
 }
 
-/* The file that a drop-in names; NULL if it does not exist. */
+/* Returns the file that a drop-in names; NULL if the file does not exist. */
 static const char *dropin_file(catalog *c, const char *ini, const char *file, bool *ret_own)
 {
     if (file[0] == '/') return is_file(file) ? mf_arena_strdup(c->arena, file) : NULL;
@@ -228,7 +231,7 @@ static const char *dropin_file(catalog *c, const char *ini, const char *file, bo
     return NULL;
 }
 
-/* The first entry of the section that is no key of a drop-in; NULL if there is none. */
+/* Returns the first entry of the section that is no key of a drop-in; NULL if there is none. */
 static const mf_ini_entry *strange_key(mf_ini *ini, const char *section)
 {
     for (const mf_ini_entry *e = mf_ini_first_of(ini, section); e; e = mf_ini_next_of(e))
@@ -289,7 +292,8 @@ static void scan_dropins(catalog *c, const char *folder)
         mf_ini *ini = mf_ini_new();
         c->failed |= !path || !ini;
         if (!c->failed && length > 4 && strcmp(names[i] + length - 4, ".ini") == 0) {
-            /* An invalid drop-in must not hide the valid ones: it is logged and skipped. */
+            /* An invalid drop-in must not hide the valid drop-ins, so it is logged
+             * and skipped. */
             if (mf_ini_load(ini, path) != MF_OK && c->tell)
                 mf_log(MF_LOG_WARN, "drop-in passed over: %s", mf_error_message());
             const char *section;
@@ -350,7 +354,8 @@ int mf_find_all(mf_arena *arena, mf_kind kind, mf_found **ret, int *ret_n)
 
 /* ---- looking up ---- */
 
-/* "file:line: "; "file: " if file is only an origin (mf_ini_is_file); "" if it is NULL. */
+/* Returns the prefix of a message: "file:line: "; "file: " if file is only an origin
+ * (mf_ini_is_file); "" if file is NULL. */
 static const char *where(mf_arena *arena, const char *file, int line)
 {
     const char *text = !mf_ini_is_file(file)
@@ -359,7 +364,7 @@ static const char *where(mf_arena *arena, const char *file, int line)
     return text ? text : "";
 }
 
-/* Names of the kind, as a NULL-terminated array and as one text. */
+/* Lists the names of the kind, as a NULL-terminated array and as one text. */
 static int known_names(const catalog *c, mf_kind kind, const char *const **ret_names,
                        const char **ret_text)
 {
@@ -377,13 +382,13 @@ static int known_names(const catalog *c, mf_kind kind, const char *const **ret_n
     return MF_OK;
 }
 
-/* Old names of plugins that come with the program; configurations may still contain them. */
+/* Old names of plugins that are part of the program; configurations may still contain them. */
 static const struct {
     mf_kind kind;
     const char *old, *now;
 } renamed[] = {{MF_CONTROLLER, "replay_turns", "replay_changes"}};
 
-/* The plugin's name now; NULL if the name is not an old one. */
+/* Returns the plugin's present name; NULL if the name is not an old one. */
 static const char *renamed_to(mf_kind kind, const char *name)
 {
     for (size_t i = 0; i < sizeof renamed / sizeof *renamed; i++)
@@ -392,7 +397,8 @@ static const char *renamed_to(mf_kind kind, const char *name)
     return NULL;
 }
 
-/* "in FOLDER, in FOLDER", behind `first` if that is not empty; NULL without memory. */
+/* Returns "in FOLDER, in FOLDER", preceded by `first` if `first` is not empty; NULL
+ * without memory. */
 static const char *looked_in(const catalog *c, const char *first)
 {
     const char *text = first;
@@ -402,7 +408,8 @@ static const char *looked_in(const catalog *c, const char *first)
     return text;
 }
 
-/* A shared object of that name, directly in a plugin folder, without a descriptor; or NULL. */
+/* Returns a shared object of that name that is directly in a plugin folder and has no
+ * descriptor; or NULL. */
 static const char *no_plugin(const catalog *c, const char *what)
 {
     for (int i = 0; is_name(what) && c->folders[i]; i++) {
@@ -454,8 +461,8 @@ static int find_name(const catalog *c, const char *what, mf_kind kind, const cha
                    library ? " exports no 'moefw_plugin'" : "");
 }
 
-/* The path of `what` in a plugin folder or, if it has no '/', in the folder of a kind; NULL if
- * there is no such file. */
+/* Returns the path of `what` in a plugin folder or, if it has no '/', in the folder of a kind;
+ * NULL if there is no such file. */
 static const char *below(const catalog *c, const char *folder, const char *what, mf_kind kind)
 {
     const char *path = mf_arena_strf(c->arena, "%s/%s", folder, what);
@@ -468,7 +475,7 @@ static const char *below(const catalog *c, const char *folder, const char *what,
     return NULL;
 }
 
-/* Whether the path leads to a file below a plugin folder. */
+/* Whether the path names a file below a plugin folder. */
 static bool in_folders(const catalog *c, const char *path)
 {
     char *real = realpath(path, NULL);
@@ -490,8 +497,8 @@ static int find_file(const catalog *c, const char *what, mf_kind kind, const cha
 {
     *ret = (mf_found){.kind = kind};
     const bool has_slash = strchr(what, '/') != NULL;
-    /* A path that climbs is not looked up in the plugin folders, out of which it would lead to
-     * files that were not installed. */
+    /* A path with ".." is not searched in the plugin folders, because it would lead out of them
+     * to files that were not installed. */
     const bool exact = what[0] == '/' || strncmp(what, "./", 2) == 0 || climbs(what);
     for (int i = 0; !exact && !ret->path && c->folders[i]; i++) {
         ret->path = below(c, c->folders[i], what, kind);

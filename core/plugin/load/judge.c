@@ -1,5 +1,5 @@
 /* plugin/load/judge.c: checks a plugin's descriptor and copies it. No function of the plugin is
- * called and no field is used before its size and type have been checked. */
+ * called, and no field is used before its size and type have been checked. */
 #include "plugin/load/judge.h"
 
 #include <string.h>
@@ -9,11 +9,11 @@
 #include "plugin/load/find.h"
 #include "plugin/load/reach.h"
 
-/* Sizes of ABI 1: the least that a plugin must have. Later fields come after these. */
+/* Sizes of ABI 1, the minimum that a plugin must have. Later fields come after these. */
 #define UP_TO(type, field) (offsetof(type, field) + sizeof(((type *)0)->field))
 #define PLUGIN_BYTES       UP_TO(mf_plugin, host)
 #define HOST_BYTES         UP_TO(mf_host, extension)
-#define SANE_BYTES         4096u /* no struct is larger, in any version */
+#define SANE_BYTES         4096u /* larger than any struct of any version */
 
 #define REBUILD "build it anew with this moefw's headers (pkg-config --cflags moefw)"
 
@@ -29,8 +29,8 @@ static int sized(const char *what, uint32_t found, size_t at_least)
     return MF_OK;
 }
 
-/* Bytes after the fields that this moefw knows must be zero: other values would request
- * something that it cannot do. */
+/* Checks that bytes after the fields that this moefw knows are zero: other values would request
+ * something that this moefw cannot do. */
 static int nothing_newer(const char *what, const void *table, size_t bytes, size_t known)
 {
     const unsigned char *p = table;
@@ -133,7 +133,8 @@ static int reach_options(const mf_plugin *d)
 {
     const char *at = (const char *)d->options;
     int rc = MF_OK;
-    if (!at || d->option_size % sizeof(void *) != 0) return MF_OK; /* the schema refuses them */
+    /* The schema refuses such tables later. */
+    if (!at || d->option_size % sizeof(void *) != 0) return MF_OK;
     for (int i = 0; i <= MF_OPTIONS_MAX && rc == MF_OK; i++, at += d->option_size) {
         const mf_option *o = (const mf_option *)(const void *)at;
         rc = mf_reach("the option table", o, sizeof *o);
@@ -155,7 +156,7 @@ typedef struct slot {
 } slot;
 
 static const struct {
-    size_t least, known; /* bytes in ABI 1, and bytes today */
+    size_t least, known; /* number of bytes in ABI 1, and at present */
     uint32_t flags;      /* all flags that the table may have */
     slot slots[3];       /* functions that a plugin must have */
 } tables[] = {
@@ -219,7 +220,7 @@ static int judge_table(const mf_plugin *d, mf_loaded *ret)
     for (const slot *s = tables[d->kind].slots; s->name != NULL; s++) {
         void (*fn)(void);
         memcpy(&fn, (const char *)&ret->table + s->offset, sizeof fn);
-        /* loss_of takes the place of loss */
+        /* loss_of replaces loss */
         if (d->kind == MF_REGULARIZER && s->offset == offsetof(mf_regularizer, loss) &&
             ret->table.regularizer.loss_of)
             continue;
@@ -275,7 +276,7 @@ static int judge_kind(const mf_plugin *d, mf_kind want)
             "if that is a new kind",
             MF_ROUTER, MF_ADAPTER, (unsigned)d->kind);
     if (want == 0 || (mf_kind)d->kind == want) return MF_OK;
-    int rc = text("name", d->name); /* the message contains it */
+    int rc = text("name", d->name); /* the message contains the name */
     if (rc != MF_OK) return rc;
     return mf_fail(MF_EPLUGIN, "wrong kind: expected %s, found %s ('%s')", mf_kind_a_name(want),
                    mf_kind_a_name((mf_kind)d->kind), d->name);

@@ -1,4 +1,4 @@
-/* plugin/load/mapped.c: compares a mapped plugin with the bytes of its file, by the program
+/* plugin/load/mapped.c: compares a mapped plugin with the bytes of its file, using the program
  * headers of both. */
 #include "plugin/load/mapped.h"
 
@@ -16,7 +16,7 @@
 
 typedef struct image {
     const struct link_map *map;
-    const unsigned char *bytes; /* of the file */
+    const unsigned char *bytes; /* bytes of the file */
     size_t size;
     bool found, same;
 } image;
@@ -35,8 +35,8 @@ static bool is_compared(const Elf64_Phdr *p)
     return p->p_type == PT_NOTE || (p->p_type == PT_LOAD && (p->p_flags & (PF_W | PF_X)) == 0);
 }
 
-/* AddressSanitizer keeps bytes between the globals of a plugin, which memcmp must not read: so
- * loads are plain here. */
+/* AddressSanitizer keeps bytes between the globals of a plugin that memcmp must not read, so
+ * this function uses plain loads. */
 __attribute__((no_sanitize("address"))) static bool
 is_equal(const unsigned char *mapped, const unsigned char *bytes, size_t n)
 {
@@ -45,8 +45,8 @@ is_equal(const unsigned char *mapped, const unsigned char *bytes, size_t n)
     return true;
 }
 
-/* The program headers are compared first: where they are equal, the segments of the file are
- * mapped at the addresses in them. */
+/* Whether the mapped segments equal those of the file. The program headers are compared first:
+ * if they are equal, the segments of the file are mapped at the addresses in them. */
 static bool is_same(const image *m, const struct dl_phdr_info *info)
 {
     Elf64_Ehdr header;

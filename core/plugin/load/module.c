@@ -1,5 +1,5 @@
 /* plugin/load/module.c: finds modules in the plugin folders, checks their files and maps them.
- * The list of what is mapped belongs to the process. */
+ * The list of mapped modules belongs to the process. */
 #include "plugin/load/module.h"
 
 #include <dlfcn.h>
@@ -38,7 +38,8 @@ const char *mf_module_find(mf_arena *arena, const char *name, const char **ret_l
     return NULL;
 }
 
-/* A file without the symbol is refused by its bytes: mapping it would run its constructors. */
+/* Refuses a file without the symbol by its bytes, because mapping the file would run
+ * its constructors. */
 static int check_bytes(const char *path, bool as_given, int fd, const struct stat *st,
                        const char *symbol, mf_code_id *id)
 {
@@ -81,7 +82,7 @@ static int map_new(const char *path, const struct stat *st, const char *symbol,
     return MF_OK;
 }
 
-/* Gives the file's table, which is mapped now or was mapped before. The caller holds
+/* Returns the file's table, and maps the file if it is not mapped yet. The caller holds
  * the lock. */
 static int load(const char *path, bool as_given, const char *symbol, const void **ret)
 {

@@ -1,6 +1,6 @@
-/* plugin/load/open.c: opens plugins; the only file that calls the dynamic linker for them. The
- * list of plugins belongs to the process, as the dynamic linker's list does. A function holds
- * the lock while it uses the list; entries are added and never removed. */
+/* plugin/load/open.c: opens plugins. It is the only file that calls the dynamic linker for
+ * plugins. The list of plugins belongs to the process, like the dynamic linker's list. A
+ * function holds the lock while it uses the list; entries are added and never removed. */
 #include "plugin/load/open.h"
 
 #include <dlfcn.h>
@@ -27,11 +27,12 @@
 
 typedef struct opened {
     struct opened *next;
-    /* real: absolute, without links; name: as the dynamic linker gets it */
+    /* real: absolute path without links; name: path for the dynamic linker */
     const char *real, *name;
-    struct stat st; /* when it was checked */
-    char hash[33];  /* of the bytes that were checked */
-    mf_code_id id;  /* likewise, if the file did not come with the program */
+    struct stat st; /* state of the file when it was checked */
+    char hash[33];  /* hash of the bytes that were checked */
+    mf_code_id id;  /* hash of the same bytes for the list of trusted files, if the file is not
+                     * part of the program */
     const char *host_names;
     int fd;
     bool tried; /* a child process has tried it without a crash */
@@ -44,7 +45,8 @@ typedef struct linked {
     mf_loaded plugin;
 } linked;
 
-/* Recursive: the search for a plugin's name also reads the list of linked plugins. */
+/* The mutex is recursive, because the search for a plugin's name also reads the list of
+ * linked plugins. */
 #ifdef PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP
 static pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 #else
@@ -142,7 +144,7 @@ int mf_plugin_register(const mf_plugin *descriptor)
 
 /* ---- plugins in files ---- */
 
-/* The message of a refusal begins with the configuration line and the plugin's file. */
+/* Begins the message of a refusal with the configuration line and the plugin's file. */
 static int refuse(int code, const char *path, const char *file, int line)
 {
     if (code != MF_EPLUGIN) return code;
@@ -151,8 +153,8 @@ static int refuse(int code, const char *path, const char *file, int line)
     return code;
 }
 
-/* Sets the paths. The dynamic linker first compares names, so a new file with the path of a
- * loaded one gets another spelling of the path: one more "/.". */
+/* Sets the paths. The dynamic linker first compares names. So a new file with the path of a
+ * loaded file needs another spelling of the path: one more "/.". */
 static int set_paths(const char *path, opened *o)
 {
     char *real = realpath(path, NULL);
@@ -167,7 +169,8 @@ static int set_paths(const char *path, opened *o)
     return o->real && o->name ? MF_OK : MF_ENOMEM;
 }
 
-/* Reads the file once, so that the hash is that of the bytes whose symbols were checked. */
+/* Reads the file once, so that the hash belongs to the same bytes whose symbols
+ * were checked. */
 static int read_file(const char *path, bool own, opened *o)
 {
     unsigned char *bytes;
@@ -182,7 +185,7 @@ static int read_file(const char *path, bool own, opened *o)
     return rc;
 }
 
-/* Opens and checks a file and gives its record; a file that is already open keeps
+/* Opens and checks a file and returns its record. A file that is already open keeps
  * its record. */
 static int open_file(const char *path, bool own, opened **ret)
 {
@@ -234,9 +237,9 @@ static int map_failed(const char *path)
                    named ? why + n + 2 : why);
 }
 
-/* Calls the dynamic linker, which runs the file's constructors. They have returned in the child
- * that tried the file, but may do something else here. The file is mapped by its path, which
- * debuggers and profilers can open, too. */
+/* Calls the dynamic linker, which runs the file's constructors. They returned in the child that
+ * tried the file, but may behave differently here. The file is mapped by its path, because
+ * debuggers and profilers can open the path, too. */
 static void *run_constructors(const opened *o, bool own)
 {
     const mf_site site = {NULL, o->real, "a constructor", NULL};
@@ -281,9 +284,10 @@ static int find_descriptor(void *handle, const mf_plugin **ret, size_t *ret_byte
 #ifdef __GLIBC__
     dladdr1(symbol, &info, (void **)(void *)&entry, RTLD_DL_SYMENT);
 #else
-    (void)info; /* this C library does not report symbols: the size stays unknown */
+    (void)info; /* this C library does not report symbols, so the size stays unknown */
 #endif
-    if (entry) *ret_bytes = entry->st_size; /* mf_plugin_symbols has refused functions */
+    /* mf_plugin_symbols has refused symbols that are functions */
+    if (entry) *ret_bytes = entry->st_size;
     *ret = symbol;
     return MF_OK;
 }
@@ -300,8 +304,7 @@ static int judge(const opened *o, const mf_found *found, mf_arena *arena,
 }
 
 /* Compares a plugin that was accepted before with the required kind and name. The check makes a
- * copy of its descriptor, which is freed, so that memory does not grow with the number
- * of loads. */
+ * copy of its descriptor, which is freed, so memory does not grow with the number of loads. */
 static int accept_again(const opened *o, const mf_found *found)
 {
     const mf_plugin *descriptor;

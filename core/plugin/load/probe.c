@@ -17,8 +17,8 @@
 
 /* The lines of the report; FILE is the index of a file:
  *   at FILE PHASE        PHASE (loading, init or fini) begins; a crash is attributed to it
- *   bad FILE STATUS TEXT refused
- *   done                 all files are tried */
+ *   bad FILE STATUS TEXT the file is refused
+ *   done                 all files were tried */
 enum { PROBE_SECONDS = 10 };
 
 int mf_probe_seconds(void)
@@ -30,8 +30,8 @@ int mf_probe_seconds(void)
 
 /* ---- the child ---- */
 
-/* Makes an instance in a small model. The result of init does not matter here, only that
- * it returns. */
+/* Makes an instance in a small model. The result of init does not matter here; init only has
+ * to return. */
 static void try_init(int i, const mf_loaded *plugin)
 {
     const mf_dims dims = {.size = sizeof dims,

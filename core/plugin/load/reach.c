@@ -1,5 +1,5 @@
-/* plugin/load/reach.c: finds out whether memory can be read or written, by system calls that
- * copy it within this process; they fail where a load would kill the process. */
+/* plugin/load/reach.c: finds out whether memory can be read or written. It uses system calls
+ * that copy the memory within this process; they fail where a load would kill the process. */
 #include "plugin/load/reach.h"
 
 #include <errno.h>
@@ -14,7 +14,7 @@
 enum { TEXT_MAX = 64 * 1024, CHUNK = 256 };
 
 /* Whether the copy failed because of the address. Any other failure (an old kernel, a filter of
- * system calls) says nothing about the address. */
+ * system calls) does not depend on the address. */
 static bool is_wrong(ssize_t got, size_t n)
 {
     return got < 0 ? errno == EFAULT : (size_t)got < n;

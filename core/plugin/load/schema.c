@@ -122,8 +122,8 @@ static int judge_pairs(const mf_schema *s)
     return MF_OK;
 }
 
-/* The default must pass the same checks as a user's value. It is written into a field of
- * its own. */
+/* Checks the default in the same way as a user's value. For this it is written into a
+ * separate field. */
 static int judge_default(const mf_schema *s, const mf_option *o, mf_arena *arena)
 {
     if (!o->value) return MF_OK;
@@ -141,8 +141,8 @@ static int judge_default(const mf_schema *s, const mf_option *o, mf_arena *arena
     return rc;
 }
 
-/* Bytes of an entry after the fields that this moefw knows must be zero: they would request
- * something that it cannot do. */
+/* Checks that the bytes of an entry after the fields that this moefw knows are zero: other
+ * values would request something that this moefw cannot do. */
 static int judge_rest(const char *entry, size_t stride)
 {
     for (size_t i = sizeof(mf_option); i < stride; i++)

@@ -16,12 +16,14 @@ enum { LONGEST_SYMBOL = 32 };
 typedef struct image {
     const unsigned char *bytes;
     size_t size;
-    const char *symbol; /* that is looked for; shorter than LONGEST_SYMBOL */
+    const char *symbol; /* symbol that is searched; its name is shorter than LONGEST_SYMBOL */
     Elf64_Ehdr header;
-    uint64_t symbols, strings, gnu, sysv; /* addresses of the tables; 0: there is none */
+    uint64_t symbols, strings, gnu, sysv; /* addresses of the tables; 0: the file has no
+                                           * such table */
 } image;
 
-/* Copies n bytes from an offset of the file; returns false if they are outside of it. */
+/* Copies n bytes from an offset of the file; returns false if the bytes are outside of
+ * the file. */
 static bool get(const image *m, uint64_t offset, void *to, size_t n)
 {
     if (offset > m->size || m->size - offset < n) return false;
@@ -34,7 +36,7 @@ static bool program_header(const image *m, int i, Elf64_Phdr *to)
     return get(m, m->header.e_phoff + (uint64_t)i * sizeof *to, to, sizeof *to);
 }
 
-/* As get, but from an address in one of the loaded segments. */
+/* Like get, but from an address in one of the loaded segments. */
 static bool get_at(const image *m, uint64_t address, void *to, size_t n)
 {
     Elf64_Phdr p;
@@ -60,7 +62,7 @@ static void read_dynamic(image *m)
     }
 }
 
-/* Reads symbol number i; returns whether it is the one that is looked for. */
+/* Reads symbol number i; returns whether it is the symbol that is searched. */
 static bool is_it(const image *m, uint32_t i, Elf64_Sym *to)
 {
     char name[LONGEST_SYMBOL];
@@ -91,8 +93,8 @@ static bool find_gnu(const image *m, Elf64_Sym *to)
     return false;
 }
 
-/* The older table contains the number of symbols. All of them are compared, so a cycle in the
- * table's chains does no harm. */
+/* Searches the older table, which contains the number of symbols. All symbols are compared, so
+ * a cycle in the table's chains does no harm. */
 static bool find_sysv(const image *m, Elf64_Sym *to)
 {
     uint32_t head[2]; /* numbers of buckets and of symbols */
@@ -105,8 +107,8 @@ static bool find_sysv(const image *m, Elf64_Sym *to)
     return false;
 }
 
-/* m holds the file's header and the symbol's name. Returns whether the file defines the symbol,
- * and its entry. */
+/* Returns whether the file defines the symbol, and the symbol's entry. m contains the file's
+ * header and the symbol's name. */
 static bool find_symbol(image *m, Elf64_Sym *to)
 {
     read_dynamic(m);
@@ -152,7 +154,7 @@ bool mf_plugin_symbols_kind(const unsigned char *bytes, size_t size, uint32_t *r
     return true;
 }
 
-/* Whether the library's name is a path; true also if it is none that could be read. */
+/* Whether the library's name is a path. Also true if the name cannot be read. */
 static bool is_path(const image *m, uint64_t at)
 {
     char c;

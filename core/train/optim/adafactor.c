@@ -1,6 +1,7 @@
-/* train/optim/adafactor.c: Adafactor without momentum (Shazeer, Stern 2018, algorithms 4, 5):
- * means of squares by row and by column instead of one for each element. Its step is relative
- * to the size of a parameter, so each matrix, that of an expert too, is updated as a whole. */
+/* train/optim/adafactor.c: Adafactor without momentum (Shazeer, Stern 2018, algorithms 4, 5).
+ * It keeps means of squares by row and by column instead of one mean for each element. Its step
+ * is relative to the size of a parameter, so each matrix is updated as a whole, and so is the
+ * matrix of each expert. */
 #include "train/optim/method.h"
 
 static int64_t aligned(int64_t elements)
@@ -19,7 +20,7 @@ static bool whole(const mf_param *p)
     return true;
 }
 
-/* The state of all matrices, one after another. */
+/* Shapes of the state of all matrices, one after another. */
 static void moments(const mf_param *p, mf_shape ret[2])
 {
     mf_matrices all;
@@ -37,10 +38,10 @@ static size_t work(const mf_matrices *all)
            mf_adafactor_work(groups, all->columns);
 }
 
-/* One pass of `param` over some matrices. */
+/* One pass of adafactor's `param` over some matrices. */
 typedef struct {
-    int64_t from;   /* the first element, an index into the values */
-    const float *u; /* the update of each element from there on */
+    int64_t from;   /* index of the first element in the block of values */
+    const float *u; /* updates of the elements from `from` on */
 } part;
 
 static void take_step(const mf_optim_launch *l, const mf_optim_range *r, int64_t first,

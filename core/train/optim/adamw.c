@@ -1,5 +1,5 @@
 /* train/optim/adamw.c: AdamW (Loshchilov, Hutter 2019, algorithm 2), and Adam with weight decay
- * inside the gradient: one kernel over ranges. */
+ * inside the gradient. Each is one kernel over ranges. */
 #include "train/optim/method.h"
 
 void mf_optim_range_adamw(const mf_optim_launch *l, const mf_optim_range *r)

@@ -1,5 +1,5 @@
-/* train/optim/lion.c: Lion (Chen et al. 2023, algorithm 2): the sign of an interpolated moment.
- * It keeps one moment. */
+/* train/optim/lion.c: Lion (Chen et al. 2023, algorithm 2). Its update is the sign of an
+ * interpolated moment, and it keeps one moment. */
 #include "train/optim/method.h"
 
 static void range(const mf_optim_launch *l, const mf_optim_range *r)

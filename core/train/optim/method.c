@@ -1,8 +1,8 @@
-/* train/optim/method.c: what several optimizers share: the matrices of a parameter, and the
- * parts of it that are not frozen. */
+/* train/optim/method.c: functions that several optimizers share: the matrices of a parameter,
+ * and the parts of it that are not frozen. */
 #include "train/optim/method.h"
 
-/* Elements of one pass of a method, at most, where a parameter has several groups. */
+/* Maximum number of elements of one pass of a method, if a parameter has several groups. */
 #define PASS_ELEMENTS ((int64_t)1 << 22)
 
 bool mf_optim_matrices(const mf_param *p, int i, mf_matrices *ret)

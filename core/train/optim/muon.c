@@ -1,10 +1,11 @@
-/* train/optim/muon.c: Muon (Jordan et al. 2024): Nesterov's momentum, made nearly orthogonal by
- * five Newton-Schulz iterations, for the matrices of blocks. Embeddings, heads, norms, biases,
- * routers and adapters get AdamW.
+/* train/optim/muon.c: Muon (Jordan et al. 2024): Nesterov's momentum, made nearly orthogonal
+ * by five Newton-Schulz iterations, for the matrices of blocks. Embeddings, heads, norms,
+ * biases, routers and adapters are updated by AdamW.
  *
- * X <- a X + (b A + c A A) X with A = X X^T, from X = u / |u|; for a matrix with more rows than
- * columns, with A = X^T X on the other side, which is the same. Everything is f32 and computed
- * by the gemms of the set, so the bits do not depend on the number of threads. */
+ * X <- a X + (b A + c A A) X with A = X X^T, from X = u / |u|. For a matrix with more rows
+ * than columns, A = X^T X multiplies from the other side, which has the same result.
+ * Everything is f32 and computed by the gemms of the set, so the bits do not depend on the
+ * number of threads. */
 #include <math.h>
 #include <string.h>
 #include "train/optim/method.h"
@@ -14,7 +15,8 @@ static const float coefficient[3] = {3.4445f, -4.775f, 2.0315f};
 
 /* The matrices of a pass, and its work memory. */
 typedef struct {
-    int64_t groups, rows, columns, n, side; /* n = rows columns; side: the shorter of both */
+    int64_t groups, rows, columns, n, side; /* n = rows columns; side: the smaller of rows
+                                             * and columns */
     float *x, *y;                           /* [groups,rows,columns] */
     float *a, *b;                           /* [groups,side,side] */
 } pass;
@@ -33,7 +35,7 @@ static int64_t aligned(int64_t elements)
     return (elements + 15) / 16 * 16;
 }
 
-/* Elements of x or y, and of a or b. */
+/* Returns the number of elements of x or y; the next function does so for a or b. */
 static int64_t size_of_x(const mf_matrices *all)
 {
     return aligned(mf_optim_groups(all) * all->rows * all->columns);
@@ -118,7 +120,8 @@ static void orthogonalize(const mf_optim_launch *l, pass *p)
     p->x = p->y;
 }
 
-/* The part of a pass that is not frozen; the moment's offset differs from the value's. */
+/* The part of a pass that is not frozen. The offset of the moment differs from the offset of
+ * the value. */
 typedef struct {
     int64_t from; /* first element of the pass */
     float *u;
@@ -147,8 +150,8 @@ static void take_step(const mf_optim_launch *l, const mf_optim_range *r, int64_t
            .copy = l->copy ? l->copy + first : NULL);
 }
 
-/* The factor of the orthogonal step: 0.2 sqrt(max(rows, columns)) gives it the mean square of
- * an AdamW step (Liu et al. 2025, section 2.2). */
+/* Returns the factor of the orthogonal step, 0.2 sqrt(max(rows, columns)). With this factor the
+ * step has the mean square of an AdamW step (Liu et al. 2025, section 2.2). */
 static double step_scale(const mf_train_config *c, int64_t rows, int64_t columns)
 {
     const double a = (double)rows, b = (double)columns;

@@ -1,6 +1,6 @@
 /* train/optim/optim.c: launches the optimizer's kernels: a sum of squares, then the step of
  * each range or parameter. The host reads nothing: kernels compute the clip factor themselves,
- * and skip the step if the norm or the loss is not finite. All that they read is on the
+ * and skip the step if the norm or the loss is not finite. All memory that they read is on the
  * store's device. */
 #include "train/optim/optim.h"
 #include <math.h>
@@ -23,11 +23,12 @@ struct mf_optim {
     int n, room;
     uint64_t refreshes;
     mf_device *device;
-    /* device memory: scratch of sumsq, its sum, numbers of a step, work of the method */
+    /* device memory: scratch of sumsq, the sum, the numbers of a step, work memory of
+     * the method */
     char *block;
     mf_update_now sent;       /* host memory of the numbers while they are copied to block */
-    const mf_update_now *now; /* the numbers in block, or in memory of the caller */
-    double *sumsq;            /* the sum in block, or in memory of the caller */
+    const mf_update_now *now; /* the numbers, in block or in memory of the caller */
+    double *sumsq;            /* the sum of squares, in block or in memory of the caller */
 };
 
 enum {
@@ -83,8 +84,8 @@ int mf_optim_refresh(mf_optim *o)
         for (int64_t j = 0; rc == MF_OK && j < n; j++) {
             const float factor = p->part ? p->part[j % p->parts] : 1;
             const int64_t at = p->part ? j * p->part_size : 0;
-            /* A moment that is not kept, or has its own order, counts as one that begins with
-             * the parameter, so that it keeps no ranges apart. */
+            /* A moment that is not kept, or that has another order, is treated as if it began
+             * with the parameter, so that it does not prevent merging ranges. */
             const bool first = mf_param_moment_count(p, 0) == p->count,
                        second = mf_param_moment_count(p, 1) == p->count;
             const mf_optim_range r = {.first = p->offset + at,
@@ -102,7 +103,7 @@ int mf_optim_refresh(mf_optim *o)
     return rc;
 }
 
-/* Returns the shapes of the moments of p, and whether the store has these. */
+/* Returns the shapes of the moments of p, and whether the store has these moments. */
 static bool moments_of(const mf_optim_method *m, const mf_param *p, mf_shape ret[2])
 {
     bool same = true;
@@ -140,7 +141,7 @@ size_t mf_optim_work_bytes(const mf_train_config *config, const mf_store *store)
     return most;
 }
 
-/* Checks that the store has the moments of the method, and its device the kernels. */
+/* Checks that the store has the moments of the method, and that its device has the kernels. */
 static int judge(const mf_optim *o)
 {
     const mf_kernels *k = mf_device_kernels(o->device, NULL);
@@ -225,18 +226,20 @@ int mf_optim_measure(mf_optim *o)
     return add ? MF_OK : mf_device_zero(o->device, o->sumsq, sizeof *o->sumsq);
 }
 
-/* Copies the numbers of a step to the device, unless the caller does (mf_optim_exchange). */
+/* Copies the numbers of a step to the device, unless the caller copies
+ * them (mf_optim_exchange). */
 static int send_now(mf_optim *o, const mf_optim_step *s)
 {
     if ((const char *)o->now != o->block + NOW_AT) return MF_OK;
-    int rc = mf_device_wait(o->device); /* until the previous copy no longer reads o->sent */
+    int rc = mf_device_wait(o->device); /* waits until the previous copy no longer
+                                         * reads o->sent */
     mf_optim_now(o, s, &o->sent);
     if (rc == MF_OK)
         rc = mf_device_write(o->device, o->block + NOW_AT, &o->sent, sizeof o->sent);
     return rc;
 }
 
-/* The ranges from number i on that belong to the same whole parameter. */
+/* Returns how many ranges, from number i on, belong to the same whole parameter. */
 static int ranges_of(const mf_optim *o, int i)
 {
     int n = 1;
@@ -260,8 +263,8 @@ static void launch(const mf_optim *o, const mf_optim_launch *l, const mf_optim_r
         o->method->range(l, r);
 }
 
-/* Launches the step for the part of n ranges that is in a shard: a part of one range, or all
- * ranges of a whole parameter. */
+/* Launches the step for the part of n ranges that is in a shard. The n ranges are a part of one
+ * range, or all ranges of a whole parameter. */
 static void launch_part(const mf_optim *o, mf_optim_launch l, const mf_optim_range *r, int n,
                         const mf_shard *x)
 {

@@ -1,4 +1,4 @@
-/* train/parallel/gradient_bf16.c: conversions in chunks that stay in the cache, so that no
+/* train/parallel/gradient_bf16.c: converts gradients in chunks that stay in the cache, so no
  * second copy of the gradients is needed. */
 #include "train/parallel/gradient_bf16.h"
 #include <string.h>

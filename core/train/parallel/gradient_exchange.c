@@ -1,5 +1,6 @@
-/* train/parallel/gradient_exchange.c: all ranks know the tree and the partition, so messages
- * carry no labels: buckets are sent in their order, and pieces in the order of their leaves. */
+/* train/parallel/gradient_exchange.c: sends and receives the pieces. All ranks know the tree
+ * and the partition, so messages need no labels: buckets are sent in their order, and pieces in
+ * the order of their leaves. */
 #include "train/parallel/gradient_exchange.h"
 #include "base/clock.h"
 #include "base/error.h"
@@ -14,33 +15,39 @@ static const char what[] = "the gradients";
 struct mf_gradient_exchange {
     mf_world *world;
     mf_members members;
-    int rank; /* the number of this rank among them */
+    int rank; /* number of this rank among the members */
     mf_store *store;
     mf_gradient_sum *sum;
     const mf_partition *parts;
-    int64_t leaves;             /* of the tree */
-    int n_pieces;               /* of all members */
-    mf_piece *pieces;           /* [leaves], n_pieces are used, in the order of their leaves */
+    int64_t leaves;             /* number of leaves of the tree */
+    int n_pieces;               /* number of pieces of all members */
+    mf_piece *pieces;           /* [leaves], of which n_pieces are used, in the order of
+                                 * their leaves */
     int *owner;                 /* [leaves] the member that has the piece */
-    bool bf16;                  /* pieces of one leaf travel as bf16 */
-    char *received;             /* of each bucket: the own slice of the pieces of other ranks */
-    int64_t *at;                /* [buckets] the byte where those of a bucket begin */
+    bool bf16;                  /* pieces of one leaf are sent as bf16 */
+    char *received;             /* for each bucket: this rank's slice of the pieces of
+                                 * other ranks */
+    int64_t *at;                /* [buckets] the byte at which the bucket begins
+                                 * in `received` */
     float *chunks;              /* bf16: [depth][MF_GRADIENT_CHUNK] */
     mf_owned *own;              /* [buckets] the slice of this rank */
-    mf_comm_piece *send, *recv; /* for one bucket, or one slice of each */
-    mf_comm_wait **wait;        /* [buckets] NULL: done */
-    int64_t *border; /* [n_intervals + 1] elements, rising: buckets, and what is between */
+    mf_comm_piece *send, *recv; /* pieces for one bucket, or for one slice of each bucket */
+    mf_comm_wait **wait;        /* [buckets] transfer of the bucket; NULL: done */
+    int64_t *border; /* [n_intervals + 1] elements, rising: borders of buckets and of the
+                      * intervals between them */
     int n_intervals;
-    int *last;          /* [n_intervals] the node that finishes it */
-    int *interval;      /* [buckets] which of them the bucket is */
-    int begun, done;    /* buckets that were begun; that are done, of those */
+    int *last;          /* [n_intervals] the node that finishes the interval */
+    int *interval;      /* [buckets] interval of the bucket */
+    int begun, done;    /* number of buckets that were begun, and how many of these are done */
     int end;            /* the node that finishes the last bucket */
-    int64_t early, all; /* buckets of all steps that were begun before that node; all of them */
-    double waited;      /* seconds of all steps in finish, without sums */
+    int64_t early, all; /* counts over all steps: buckets that were begun before node `end`, and
+                         * all buckets */
+    double waited;      /* seconds of all steps in finish, without the time of sums */
     int rc;             /* the first error between begin and finish */
 };
 
-/* Each piece has at least one leaf. apart: ranks take turns, so each leaf is one. */
+/* Lists the pieces. Each piece has at least one leaf. apart: ranks take turns, so each piece
+ * has one leaf. */
 static int list_pieces(mf_gradient_exchange *x, bool apart)
 {
     const int ranks = x->members.n;
@@ -64,13 +71,14 @@ static int list_pieces(mf_gradient_exchange *x, bool apart)
     return MF_OK;
 }
 
-/* Bytes that a piece of another rank takes where it is received: whole lines of the cache. */
+/* Returns the bytes of the receive buffer for a piece of another rank, rounded up to whole
+ * cache lines. */
 static int64_t room_of(const mf_gradient_exchange *x, int piece, int64_t elements)
 {
     return (mf_piece_bytes(x->pieces[piece], elements, x->bf16) + 63) / 64 * 64;
 }
 
-/* The largest number of pieces and sums that are in memory while the tree is summed. */
+/* Returns the largest number of pieces and sums that are in memory while the tree is summed. */
 static int depth(const mf_gradient_exchange *x)
 {
     int top = 0, most = 1;
@@ -81,7 +89,7 @@ static int depth(const mf_gradient_exchange *x)
     return most;
 }
 
-/* Finds the own slices, the borders of the buckets, and room for what is received. */
+/* Finds this rank's slices and the borders of the buckets, and allocates the receive buffer. */
 static int list_slices(mf_gradient_exchange *x)
 {
     const int n = x->parts->buckets, ranks = x->parts->ranks;
@@ -199,7 +207,8 @@ static int send_slice(mf_gradient_exchange *x, const mf_owned *s, mf_comm_piece 
     return n;
 }
 
-/* Sends each rank its slice of this rank's pieces, and receives the own slice of all others. */
+/* Sends each rank its slice of this rank's pieces, and receives this rank's slice from
+ * all others. */
 static void start(mf_gradient_exchange *x, int b)
 {
     const int rank = x->rank, ranks = x->parts->ranks;
@@ -255,7 +264,7 @@ void mf_gradient_exchange_rest(mf_gradient_exchange *x)
         start(x, x->begun++);
 }
 
-/* Adds elements at .. at+count-1 of the own slices of all pieces, and puts the sum to the
+/* Adds elements at .. at+count-1 of this rank's slices of all pieces, and writes the sum to the
  * gradients of the store. */
 static void add_some(mf_gradient_exchange *x, int b, int64_t at, int64_t count)
 {
@@ -282,7 +291,7 @@ static void add_some(mf_gradient_exchange *x, int b, int64_t at, int64_t count)
             MF_RUN(k, &c, map2, .fn = MF_MAP_ADD, .type = MF_CAST_F32, .dim = {1, 1, 1, count},
                    .stride_a = {[3] = 1}, .stride_b = {[3] = 1}, .a = left, .b = now,
                    .out = to);
-            now = to; /* entry n of the stack is in chunk n, or in none */
+            now = to; /* entry n of the stack is in chunk n, or in no chunk */
         }
         stack[top++] = now;
     }
@@ -310,7 +319,7 @@ int mf_gradient_exchange_finish(mf_gradient_exchange *x)
     return rc;
 }
 
-/* Gives all ranks the slices of a block from their owners. */
+/* Sends the slices of a block from their owners to all ranks. */
 static int give(mf_gradient_exchange *x, const char *name, float *block)
 {
     const int rank = x->rank, ranks = x->parts->ranks;

@@ -1,6 +1,6 @@
-/* train/parallel/gradient_norm.c: when the ranges of the optimizer have changed, lists
- * the owner of each tile and the parts of tiles that ranks send; the lists are the same
- * on all ranks. */
+/* train/parallel/gradient_norm.c: sums squares by tiles. When the ranges of the optimizer have
+ * changed, it lists the owner of each tile and the parts of tiles that ranks send. The lists
+ * are the same on all ranks. */
 #include "train/parallel/gradient_norm.h"
 #include <string.h>
 #include "base/mem.h"
@@ -19,13 +19,13 @@ struct mf_gradient_norm {
     mf_store *store;
     mf_optim *optim;
     const mf_partition *parts;
-    uint64_t refreshes; /* of the optimizer, at the last listing; 0: never */
-    int *owner;         /* [n_tiles] */
-    double *part;       /* [n_tiles] */
-    double *packed;     /* [n_tiles] by owners */
+    uint64_t refreshes; /* value of mf_optim_refreshes at the last listing; 0: never */
+    int *owner;         /* [n_tiles] rank that sums the tile */
+    double *part;       /* [n_tiles] sum of the tile */
+    double *packed;     /* [n_tiles] sums, ordered by owner */
     move *moves;        /* [n_moves] */
     int n_tiles, tiles_room, n_moves, moves_room;
-    int *count;                 /* [ranks] tiles of each */
+    int *count;                 /* [ranks] number of tiles of each rank */
     mf_comm_piece *send, *recv; /* [n_moves + ranks] */
 };
 
@@ -134,7 +134,7 @@ static int list(mf_gradient_norm *x)
     return rc;
 }
 
-/* Sends the parts of tiles that others sum. */
+/* Sends the parts of tiles that other ranks sum, and receives those that this rank sums. */
 static int complete(mf_gradient_norm *x)
 {
     const int rank = mf_world_rank(x->world);
@@ -165,7 +165,8 @@ static void sum_tiles(const mf_optim_range *r, const float *grads, int first, in
                .sum = part);
 }
 
-/* Sums the own tiles; neighbours at once, for the threads. */
+/* Sums this rank's tiles. Neighbouring tiles are summed in one call, so that threads can
+ * share them. */
 static void sum_own(mf_gradient_norm *x)
 {
     const int rank = mf_world_rank(x->world);
@@ -183,7 +184,7 @@ static void sum_own(mf_gradient_norm *x)
     }
 }
 
-/* Gives all ranks the sums of all tiles. */
+/* Sends the sums of all tiles to all ranks. */
 static int share(mf_gradient_norm *x)
 {
     const int rank = mf_world_rank(x->world), ranks = x->parts->ranks;
@@ -205,7 +206,8 @@ static int share(mf_gradient_norm *x)
     return rc;
 }
 
-/* Adds as the kernel does: the tiles of a range to 0, then the range to those before. */
+/* Adds in the same order as the kernel: first the tiles of a range, from 0, then the range to
+ * the sum of the ranges before it. */
 static double add(const mf_gradient_norm *x)
 {
     int n, at = 0;

@@ -1,5 +1,5 @@
-/* train/parallel/gradient_sum.c: a stack of partial sums. All entries belong to the left of the
- * next leaf, so each addition is that of the top entry and the present gradients. */
+/* train/parallel/gradient_sum.c: a stack of partial sums. All entries contain leaves to the
+ * left of the next leaf, so each addition adds the top entry and the present gradients. */
 #include "train/parallel/gradient_sum.h"
 #include "base/mem.h"
 #include "base/resident.h"
@@ -16,13 +16,14 @@ typedef struct span {
 struct mf_gradient_sum {
     mf_store *store;
     mf_sum_plan plan;
-    span *spans; /* [n_spans] what is summed, in ascending order */
+    span *spans; /* [n_spans] the elements that are summed, in ascending order */
     int n_spans, top, room;
-    int final, sums; /* copies that remain at the end; those to which the last leaf is added */
-    float **kept;    /* [room] on the device; only the spans are used */
-    span *rounded;   /* [n_rounded] what is rounded to bf16 */
+    int final, sums; /* number of copies that remain at the end, and number of copies to which
+                      * the last leaf is added */
+    float **kept;    /* [room] copies on the device; only the spans are used */
+    span *rounded;   /* [n_rounded] the elements that are rounded to bf16 */
     int n_rounded;
-    uint16_t *bf16; /* room for a chunk, on the device; NULL: nothing is rounded */
+    uint16_t *bf16; /* work memory for a chunk, on the device; NULL: nothing is rounded */
 };
 
 mf_sum_rounds mf_sum_rounds_of(const mf_parallel_config *c)
@@ -31,7 +32,7 @@ mf_sum_rounds mf_sum_rounds_of(const mf_parallel_config *c)
     return c->expert > 1 ? MF_ROUND_SHARED : MF_ROUND_ALL;
 }
 
-/* Each n-th leaf, from i on. */
+/* Returns every n-th leaf, beginning with i. */
 static mf_piece each_of(int64_t leaves, int i, int n)
 {
     return (mf_piece){i, (leaves - 1 - i) / n * n + i + 1};
@@ -60,20 +61,20 @@ void mf_turns(int64_t leaves, int rank, int ranks, int sharing, mf_sum_rounds ro
     };
 }
 
-/* Sums that are complete with a leaf. */
+/* Returns the number of sums that are complete with a leaf. */
 static int sums_of(const mf_sum_plan *p, int64_t leaf)
 {
     if (p->apart) return 0;
     return mf_tree_sums(p->leaves, p->share.first, (mf_piece){leaf, leaf + 1});
 }
 
-/* Whether the gradients of a leaf are kept for later ones. */
+/* Whether the gradients of a leaf are kept for later sums. */
 static bool keeps(const mf_sum_plan *p, int64_t leaf)
 {
     return leaf + p->stride < p->share.end || p->runs_on;
 }
 
-/* The largest number of copies at a time: all that is not the present gradient. */
+/* Returns the largest number of copies at a time, without the present gradient. */
 static int copies(const mf_sum_plan *p)
 {
     int top = 0, most = 0;
@@ -127,7 +128,8 @@ size_t mf_gradient_sum_bytes(const mf_store *store, const mf_sum_plan *plan)
     return (size_t)copies(plan) * (size_t)size * sizeof(float);
 }
 
-/* No large page of the spans shall reach into what is between them. */
+/* Tells the system that the parts between the spans are not used, so that no large page of a
+ * span extends into them. */
 static void leave_out(const mf_gradient_sum *s, float *block)
 {
     int64_t at = 0;
@@ -251,7 +253,7 @@ void mf_gradient_sum_part(const mf_gradient_sum *s, int64_t first, int64_t end)
     const mf_kernels *k = mf_device_kernels(NULL, NULL);
     const mf_kctx x = mf_device_context(NULL);
     float *now = mf_store_grads(s->store) + first;
-    /* If the graph runs on, the last leaf was added before. */
+    /* If the graph runs once more, the last leaf was added before. */
     if (s->bf16 && !s->plan.runs_on) mf_gradient_round(NULL, now, end - first, s->bf16);
     for (int i = s->sums; i-- > 0;)
         MF_RUN(k, &x, map2, .fn = MF_MAP_ADD, .type = MF_CAST_F32,

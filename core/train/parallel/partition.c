@@ -1,5 +1,5 @@
-/* train/parallel/partition.c: cuts are made at even distances, then moved down to where nothing
- * is divided that should stay together. */
+/* train/parallel/partition.c: divides the parameters. Cuts are made at equal distances, then
+ * moved down to positions at which nothing is divided that should stay together. */
 #include "train/parallel/partition.h"
 #include <stdlib.h>
 #include <string.h>
@@ -8,11 +8,13 @@
 #include "graph/device/device.h"
 #include "train/optim/method.h"
 
-/* Cuts are multiples of so many elements, so that they are on lines of the cache. */
+/* Cuts are multiples of this number of elements, so they are at the beginning of
+ * cache lines. */
 enum { GRAIN = 1024 };
-/* Tiles of squares are divided if a part has fewer than this; whole ones would be unequal. */
+/* Tiles of squares are divided if a part has fewer tiles than this, because parts of whole
+ * tiles would then have unequal sizes. */
 enum { MANY_TILES = 16 };
-/* More buckets hide no more of the exchange. */
+/* Maximum number of buckets; more buckets would hide no more of the exchange. */
 enum { MOST_BUCKETS = 256 };
 
 typedef struct cutter {
@@ -30,7 +32,8 @@ int64_t mf_partition_tile(const mf_optim_range *r)
     return tile > 0 ? tile : 1;
 }
 
-/* The parameter that contains this element and is seen as a whole; NULL: there is none. */
+/* Returns the parameter that contains this element and that the optimizer updates as a whole;
+ * NULL: there is none. */
 static const mf_param *whole_at(const cutter *c, int64_t at)
 {
     for (int i = 0; i < mf_store_count(c->store); i++) {
@@ -41,7 +44,8 @@ static const mf_param *whole_at(const cutter *c, int64_t at)
     return NULL;
 }
 
-/* The last place at `at` or before where the block may be cut into parts of about this size. */
+/* Returns the last position, not after `at`, at which the block may be cut into parts of about
+ * this size. */
 static int64_t down(const cutter *c, int64_t at, int64_t elements)
 {
     const mf_param *p = whole_at(c, at);
@@ -57,7 +61,8 @@ static int64_t down(const cutter *c, int64_t at, int64_t elements)
     return whole_at(c, grain) ? at : grain;
 }
 
-/* Part i of n of the elements first .. end-1 ends here; before: where the last one ends. */
+/* Returns the end of part i of n of the elements first .. end-1. before: the end of the
+ * previous part. */
 static int64_t cut(const cutter *c, int64_t first, int64_t end, int i, int n, int64_t before)
 {
     if (i == n - 1) return end;
@@ -78,7 +83,7 @@ static int64_t with_gap(const cutter *c, const mf_param *p, int64_t size)
     return end;
 }
 
-/* Counts the held parameters, and lists, if ret is not NULL, the elements between them. */
+/* Counts the held parameters. If ret is not NULL, lists the elements between them. */
 static int list_shared(const cutter *c, int64_t size, mf_owned *ret, int *ret_held)
 {
     int64_t at = 0;
@@ -96,8 +101,8 @@ static int list_shared(const cutter *c, int64_t size, mf_owned *ret, int *ret_he
     return n + (at < size);
 }
 
-/* The parts of held parameters, part after part, in slices of the ranks that have the part; the
- * last slice of the last part gets the gap. */
+/* Lists the parts of held parameters, part after part, in slices of the ranks that have the
+ * part. The last slice of the last part also contains the gap. */
 static void list_held(const cutter *c, mf_partition *p, mf_owned *to)
 {
     for (int i = 0; i < mf_store_count(c->store); i++) {
@@ -150,7 +155,7 @@ static int buckets_of(const mf_owned *x, int64_t bucket)
 }
 
 /* Cuts the elements of x into n buckets. Bucket numbers descend: the first elements go to
- * bucket `last`, the next ones to bucket last - 1, and so on. */
+ * bucket `last`, the next elements to bucket last - 1, and so on. */
 static void cut_buckets(const cutter *c, mf_partition *p, const mf_owned *x, int n, int last)
 {
     int64_t first = x->first, end;
@@ -161,7 +166,7 @@ static void cut_buckets(const cutter *c, mf_partition *p, const mf_owned *x, int
         p->bucket[b] = (mf_owned){.first = first, .end = end};
         for (int i = 0; i < p->ranks; i++) {
             const int64_t to = cut(c, first, end, i, p->ranks, at);
-            /* Owners take turns, since the first slices of small buckets are often empty. */
+            /* Owners rotate, because the first slices of small buckets are often empty. */
             p->slices[b * p->ranks + i] = (mf_owned){at, to, (i + b) % p->ranks};
             at = to;
         }
@@ -186,7 +191,7 @@ int mf_partition_new(const mf_store *store, const mf_train_config *config, int r
     ret->n_slices = (ret->buckets + held) * ranks;
     ret->slices = mf_alloc((size_t)ret->n_slices, sizeof *ret->slices);
     ret->bucket = mf_alloc((size_t)ret->buckets, sizeof *ret->bucket);
-    /* bucket 0 is the last part */
+    /* bucket 0 is at the end of the block */
     int last = ret->buckets - 1;
     for (int i = 0; ret->slices && ret->bucket && i < n; i++) {
         const int parts = buckets_of(&shared[i], bucket);

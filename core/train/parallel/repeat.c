@@ -1,6 +1,6 @@
-/* train/parallel/repeat.c: loss, gradients and buffers decide whether two runs are the same;
- * digests of all nodes only show where they begin to differ, since ops may leave memory behind
- * their last row as it was. */
+/* train/parallel/repeat.c: compares two runs. Loss, gradients and buffers decide whether the
+ * runs are the same. Digests of all nodes only show where the runs begin to differ, because ops
+ * may leave memory behind their last row unchanged. */
 #include "train/parallel/repeat.h"
 #include <stdio.h>
 #include <string.h>
@@ -14,10 +14,10 @@ typedef struct digest {
     char text[33];
 } digest;
 
-/* What the ranks tell each other. */
+/* The results that ranks send to each other. */
 typedef struct outcome {
     int64_t nodes;
-    digest all; /* of loss, gradients and buffers */
+    digest all; /* digest of loss, gradients and buffers */
 } outcome;
 
 typedef struct repeat {
@@ -26,9 +26,9 @@ typedef struct repeat {
     mf_store *store;
     mf_model_graph *graph;
     int nodes;
-    digest *list[RUNS]; /* [nodes] */
-    digest *one;        /* [nodes] of the run that continues */
-    float *buffers;     /* their values before the runs */
+    digest *list[RUNS]; /* [nodes] digests of each run */
+    digest *one;        /* [nodes] digests of the run that continues */
+    float *buffers;     /* values of the buffers before the runs */
 } repeat;
 
 static void note(void *arg, int node)
@@ -37,7 +37,7 @@ static void note(void *arg, int node)
     mf_graph_digest(r->graph->g, node, r->one[node].text);
 }
 
-/* Copies all buffers to r->buffers, or back. */
+/* Copies all buffers to r->buffers, or from r->buffers to the buffers if `back` is true. */
 static int copy_buffers(repeat *r, bool back)
 {
     int64_t at = 0;
@@ -67,7 +67,8 @@ static int run_once(repeat *r, const mf_run *run, int turn, digest *ret)
     const float *loss;
     memset(ret, 0, sizeof *ret);
     r->one = r->list[turn];
-    /* The gradients of parameters that no node reads would differ. */
+    /* Gradients are set to zero, because those of parameters that no node reads
+     * would differ. */
     for (int i = 0; i < mf_store_count(r->store); i++) {
         const mf_param *p = mf_store_at(r->store, i);
         if (p->grad && !p->stored && !p->held) memset(p->grad, 0, (size_t)p->count * 4);
@@ -77,14 +78,14 @@ static int run_once(repeat *r, const mf_run *run, int turn, digest *ret)
     if ((loss = mf_tensor_host(r->graph->loss))) hash_on(ret, loss, sizeof *loss);
     for (int i = 0; i < mf_store_count(r->store); i++) {
         const mf_param *p = mf_store_at(r->store, i);
-        /* Where ranks share the experts, each has other gradients of them. */
+        /* If ranks share the experts, each rank has different gradients of them. */
         const float *v = p->buffer ? mf_param_host(p) : p->stored || p->held ? NULL : p->grad;
         if (v) hash_on(ret, v, (size_t)p->count * sizeof *v);
     }
     return copy_buffers(r, true);
 }
 
-/* The first node whose digests differ; -1: none. */
+/* Returns the first node whose digests differ; -1: none. */
 static int first_of(const digest *a, const digest *b, int n)
 {
     for (int i = 0; i < n; i++)
@@ -109,7 +110,8 @@ static int judge_alone(const repeat *r, const digest of[RUNS])
                  "has other values when the same micro-batch runs again: " REASON);
 }
 
-/* Compares with rank 0 the results of this rank, and, if they differ, of which nodes. */
+/* Compares this rank's results with rank 0. If they differ, finds the first node
+ * that differs. */
 static int judge_together(const repeat *r, const digest *mine, outcome *all, digest *lists)
 {
     const int ranks = mf_world_ranks(r->world);

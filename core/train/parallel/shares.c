@@ -1,18 +1,20 @@
 /* train/parallel/shares.c: computes the weights of the micro-batches of a step. Batches are a
- * function of the step, so each rank counts those of others, too; nothing is exchanged. */
+ * function of the step, so each rank counts the batches of the other ranks, too, and nothing
+ * is exchanged. */
 #include "train/parallel/shares.h"
 #include "base/mem.h"
 
 struct mf_shares {
     const mf_train_job *job;
     int64_t micro;
-    int n;           /* shares of a micro-batch: of each task, or of the one loss; of tokens */
+    int n;           /* number of shares of a micro-batch: one for each task, or one for the
+                      * loss, and one for tokens */
     double *weights; /* [micro][n] */
     double *sums;    /* [n] */
 };
 
-/* The number of positions that statistics of routing count: tokens, and padding only where the
- * mask has it. */
+/* Returns the number of positions that statistics of routing count. These are the tokens;
+ * padding is counted only where the mask includes it. */
 static double weight_of_tokens(const mf_batch *b, bool masked)
 {
     double sum = 0;

@@ -1,6 +1,6 @@
-/* train/parallel/tally_sum.c: a block for each rank: its sum of whole numbers, and behind it
- * the vectors of its pieces, one for each. The own block is the stack in which leaves are
- * added; the blocks of others are received. */
+/* train/parallel/tally_sum.c: keeps one block for each rank. A block contains the rank's sum of
+ * whole numbers, followed by one vector for each of its pieces. This rank's own block is the
+ * stack in which leaves are added; the blocks of other ranks are received. */
 #include "train/parallel/tally_sum.h"
 
 #include <string.h>
@@ -12,29 +12,31 @@ struct mf_tally_sum {
     mf_tally_plan plan;
     mf_tally_numbers size;
     double **block; /* [ranks] */
-    int top;        /* vectors on the own stack */
+    int top;        /* number of vectors on this rank's stack */
 };
 
-/* The distance between the leaves of a rank. */
+/* Returns the distance between the leaves of a rank. */
 static int64_t stride_of(const mf_tally_plan *p)
 {
     return p->turns ? p->ranks : 1;
 }
 
-/* From the first leaf of a rank to the end of its last one. */
+/* Returns the range from the first leaf of a rank to the end of its last leaf. */
 static mf_piece share_of(const mf_tally_plan *p, int rank)
 {
     return p->turns ? (mf_piece){rank, p->leaves} : mf_tree_share(p->leaves, rank, p->ranks);
 }
 
-/* Sums that are complete with a leaf of the rank: none if its leaves are not neighbours. */
+/* Returns the number of sums that are complete with a leaf of the rank; 0 if its leaves are
+ * not neighbours. */
 static int sums_of(const mf_tally_plan *p, int rank, int64_t leaf)
 {
     if (p->turns) return 0;
     return mf_tree_sums(p->leaves, share_of(p, rank).first, (mf_piece){leaf, leaf + 1});
 }
 
-/* The vectors that a rank has after its last leaf; *ret_most: the most at a time. */
+/* Returns the number of vectors that a rank has after its last leaf. *ret_most: the largest
+ * number at a time. */
 static int vectors(const mf_tally_plan *p, int rank, int *ret_most)
 {
     const mf_piece share = share_of(p, rank);
@@ -82,7 +84,7 @@ void mf_tally_sum_free(mf_tally_sum *s)
     mf_free(s);
 }
 
-/* Vector i of a rank. */
+/* Returns vector i of a rank. */
 static double *vector(const mf_tally_sum *s, int rank, int64_t i)
 {
     return s->block[rank] + s->size.whole + i * s->size.real;
@@ -119,8 +121,8 @@ mf_comm_piece mf_tally_sum_of(const mf_tally_sum *s, int peer, int rank)
     return (mf_comm_piece){peer, s->block[rank], n * (int64_t)sizeof(double)};
 }
 
-/* Adds the vectors of all ranks in the order of their leaves. A sum is stored in its left
- * part. The stack has one entry for each complete part of the tree to the left of a leaf. */
+/* Adds the vectors of all ranks in the order of their leaves. A sum is stored in its left part.
+ * The stack has one entry for each complete part of the tree to the left of a leaf. */
 static double *fold_real(const mf_tally_sum *s)
 {
     const mf_tally_plan *p = &s->plan;

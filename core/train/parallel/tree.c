@@ -1,4 +1,4 @@
-/* train/parallel/tree.c: walks of the tree of micro-batches. The tree is never stored: a node
+/* train/parallel/tree.c: walks the tree of micro-batches. The tree is never stored: a node
  * follows from the number of leaves. */
 #include "train/parallel/tree.h"
 
@@ -29,7 +29,7 @@ int mf_tree_pieces(int64_t n, int64_t first, int64_t end, mf_piece ret[MF_TREE_P
 {
     int top = 0;
     for (int64_t at = first; at < end;) {
-        /* the largest node that begins here and ends in the range */
+        /* the largest node that begins at this leaf and ends in the range */
         mf_piece node = {0, n};
         while (node.first < at || node.end > end) {
             const int64_t middle = node.first + left_part(node.end - node.first);

@@ -1,8 +1,8 @@
 /* adafactor.c: the step of Adafactor for matrices and vectors, in passes over the gradient.
  *
- * Each group is cut into at most MF_ADAFACTOR_TILES tiles of rows (vectors: of elements), by
- * shape alone. A tile leaves its sums in the work memory, and the next pass adds them in the
- * order of the tiles, so the bits do not depend on the number of threads. */
+ * Each group is cut into at most MF_ADAFACTOR_TILES tiles of rows (for vectors: of elements),
+ * by shape alone. A tile writes its sums to the work memory, and the next pass adds them in the
+ * order of the tiles. So the bits do not depend on the number of threads. */
 #include "kernels/cpu/simd/simd.h"
 #include "kernels/cpu/simd/vec.h"
 
@@ -10,7 +10,8 @@
 
 typedef struct factored {
     int64_t groups, rows, columns; /* a vector is one row */
-    int64_t tiles, per;            /* of a group, and rows or elements of a tile */
+    int64_t tiles, per;            /* number of tiles of a group, and rows or elements of
+                                    * a tile */
     bool vector;
     const float *value, *grad;
     float *v, *u;
@@ -18,8 +19,8 @@ typedef struct factored {
     double scale, fresh, relative;
 } factored;
 
-/* The work memory of a group: for each tile sums of squares of columns, of values and of the
- * step; then the mean of the rows' means. */
+/* Returns the work memory of a group. It contains for each tile sums of squares of columns, of
+ * values and of the step, and then the mean of the rows' means. */
 static double *group_work(const factored *p, int64_t e)
 {
     return p->work + e * (MF_ADAFACTOR_TILES * (p->columns + 2) + 2);
@@ -54,7 +55,7 @@ static double sum_squares(const float *a, int64_t n)
     return sum;
 }
 
-/* Adds the squares of a row to those of the columns, and returns their sum. */
+/* Adds the squares of a row to the sums of the columns, and returns the sum of the squares. */
 static double row_squares(const float *g, double scale, int64_t n, double *column)
 {
     double sum = 0;
@@ -66,7 +67,7 @@ static double row_squares(const float *g, double scale, int64_t n, double *colum
     return sum;
 }
 
-/* First pass: new means of the rows, and sums of the tile. */
+/* First pass: computes the new means of the rows, and the sums of the tile. */
 static void rows_pass(void *arg, int64_t tile)
 {
     const factored *p = arg;
@@ -90,7 +91,8 @@ static void rows_pass(void *arg, int64_t tile)
     }
 }
 
-/* Second pass, for matrices: new means of the columns, and the mean of the rows' means. */
+/* Second pass, for matrices: computes the new means of the columns, and the mean of the
+ * rows' means. */
 static void columns_pass(void *arg, int64_t e)
 {
     const factored *p = arg;
@@ -124,7 +126,7 @@ static double step_row(const factored *p, const float *g, const float *h, float 
     return sum;
 }
 
-/* Third pass: the steps before they are scaled, and sums of their squares. */
+/* Third pass: computes the steps before they are scaled, and the sums of their squares. */
 static void step_pass(void *arg, int64_t tile)
 {
     const factored *p = arg;

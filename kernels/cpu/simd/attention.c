@@ -6,7 +6,8 @@
 #include "kernels/cpu/library.h"
 #include "kernels/cpu/simd/vecmath.h"
 
-#define FEW_QUERIES 8 /* up to this number, scores are [queries,keys]; k, v are read once */
+/* up to this number of queries, scores are [queries,keys] and k, v are read once */
+#define FEW_QUERIES 8
 #define FEW_KEYS    512
 
 typedef struct attention {
@@ -32,8 +33,8 @@ static void finish(const mf_attention_args *p, int64_t row, int64_t h, float m, 
 
 /* ---- many queries ---- */
 
-/* The largest of m and n scores per lane, in four chains, because one chain would wait for each
- * of its results. */
+/* Returns the largest of m and n scores per lane. It uses four chains, because a single chain
+ * would wait for each of its results. */
 V_INLINE vf largest(int64_t n, const float *score, vf m)
 {
     vf most[4] = {m, m, m, m};
@@ -48,8 +49,8 @@ V_INLINE vf largest(int64_t n, const float *score, vf m)
     return v_max(v_max(most[0], most[1]), v_max(most[2], most[3]));
 }
 
-/* Takes a block of scores [keys, QUERIES] for the VL queries of one vector: replaces scores by
- * e^(score - m) and updates m and l. Returns the factor by which y must be multiplied. */
+/* Processes a block of scores [keys, QUERIES] for the VL queries of one vector: replaces scores
+ * by e^(score - m) and updates m and l. Returns the factor by which y must be multiplied. */
 V_INLINE vf take_columns(attention_view v, const float *mask, float *score, vf *m, vf *l)
 {
     attention_hide(v, mask, score);
@@ -104,7 +105,7 @@ V_INLINE void many(const attention *job, int64_t tile, float *turned)
     for (int64_t t = 0; t < nt; t += VL) {
         vf vl = v_load(l + t);
         v_store(shrink + t, v_select(vl == 0.0f, v_set(1), 1 / vl));
-        v_store(m + t, v_load(m + t) + v_log(vl)); /* -inf if a query sees no key */
+        v_store(m + t, v_load(m + t) + v_log(vl)); /* -inf if a query attends to no key */
     }
     for (int64_t t = 0; t < nt; t++) {
         scale_row(hd, shrink[t], y + t * ldy);
@@ -149,8 +150,8 @@ V_INLINE float row_max(int64_t n, const float *a)
     return max;
 }
 
-/* Sets a to e^(a - shift) in the first n elements, and to 0 in the others up to `width`.
- * Returns the sum. */
+/* Sets a to e^(a - shift) in the first n elements, and to 0 in all other elements up to
+ * `width`. Returns the sum. */
 V_INLINE float exp_row(int64_t n, int64_t width, float shift, float *a)
 {
     vf sum = {0};
@@ -172,8 +173,8 @@ V_INLINE float exp_row(int64_t n, int64_t width, float shift, float *a)
     return v_sum(sum);
 }
 
-/* Takes one row of a block of scores: replaces scores from `first` to n by e^(score - m), the
- * others up to `width` by 0, and updates m, l and y. */
+/* Processes one row of a block of scores: replaces scores from `first` to n by e^(score - m),
+ * sets all other scores up to `width` to 0, and updates m, l and y. */
 static void take_row(const mf_attention_args *p, int64_t first, int64_t n, int64_t width,
                      const float *mask, float *score, float *m, float *l, float *y)
 {
@@ -234,7 +235,7 @@ static void few_tile(void *arg, int64_t tile)
 void MF_SIMD(attention)(const mf_kctx *x, const mf_attention_args *args)
 {
     if (mf_kctx_failed(x)) return;
-    if (args->bf16) { /* no graph on the host gives it */
+    if (args->bf16) { /* no graph on the host has bf16 here */
         mf_kernels_ref.attention(x, args);
         return;
     }

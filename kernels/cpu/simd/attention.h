@@ -2,8 +2,8 @@
  *
  * The scores of a block are stored as [keys, QUERIES]: a vector holds VL queries, so maxima and
  * sums need no work across lanes. Keys that a causal mask hides are skipped by vector: each
- * vector of queries has its own number of keys. Blocks are on the stack; short heads use a
- * smaller frame, because each call touches every page of its frame. */
+ * vector of queries has its own number of keys. Blocks are on the stack. Short heads use a
+ * smaller stack frame, because each call accesses every page of its frame. */
 #ifndef MF_SIMD_ATTENTION_H
 #define MF_SIMD_ATTENTION_H
 
@@ -26,7 +26,8 @@ static inline int64_t attention_length(const mf_attention_args *p, int64_t b)
     return p->kv_len != NULL ? p->kv_len[b] : p->s;
 }
 
-/* The number of keys that query t of sequence b sees, before the mask. */
+/* Returns the number of keys that query t of sequence b attends to, before the mask
+ * is applied. */
 static inline int64_t attention_seen(const mf_attention_args *p, int64_t b, int64_t t)
 {
     int64_t len = attention_length(p, b), seen = p->causal ? len - p->t + t + 1 : len;
@@ -34,7 +35,8 @@ static inline int64_t attention_seen(const mf_attention_args *p, int64_t b, int6
     return seen < 0 ? 0 : attention_min(seen, len);
 }
 
-/* The first key that query t of sequence b sees: that of its window, or since; else 0. */
+/* Returns the first key that query t of sequence b attends to: the first key of its window, or
+ * since; else 0. */
 static inline int64_t attention_first(const mf_attention_args *p, int64_t b, int64_t t)
 {
     if (p->since != NULL) return p->since[b * p->t + t];
@@ -42,11 +44,12 @@ static inline int64_t attention_first(const mf_attention_args *p, int64_t b, int
     return p->window == 0 || first < 0 ? 0 : first;
 }
 
-/* How the VL queries t .. t+VL-1 see the keys s0 .. s0+ns-1; all numbers are relative to s0,
- * and the mask is not considered. All queries see the first `full` keys; no query sees keys
- * from `some` on; lane i sees key s in between if s < limit[i]. Lane i sees no key before
- * first[i], and all lanes see those from `past` on; past is 0 without window and since. Lanes
- * past the last query have its limits or larger ones; their results are not read. */
+/* The keys among s0 .. s0+ns-1 that the queries t .. t+VL-1 attend to. All numbers are relative
+ * to s0, and the mask is not considered. All queries attend to the first `full` keys; no query
+ * attends to keys from `some` on. Between them lane i attends to key s if s < limit[i]. Lane i
+ * attends to no key before first[i], and all lanes attend to the keys from `past` on; past is 0
+ * without window and since. Lanes past the last query have its limits or larger limits; their
+ * results are not read. */
 typedef struct attention_view {
     int64_t full, some, past;
     vi first, limit;
@@ -72,7 +75,7 @@ V_INLINE attention_view attention_look(const mf_attention_args *p, int64_t b, in
     }
     if (p->reach == NULL) {
         /* This is computed from the position of the query, not from `full`, which is 0 if the
-         * first lanes see nothing. */
+         * first lanes attend to nothing. */
         int64_t first = p->causal ? attention_length(p, b) - p->t + t + 1 : v.full + s0;
         v.limit = V_LANES + v_seti((int32_t)(first - s0));
         return v;
@@ -86,7 +89,7 @@ V_INLINE attention_view attention_look(const mf_attention_args *p, int64_t b, in
 
 /* The views of the query vectors of a block. */
 typedef struct attention_views {
-    int n; /* vectors that contain a query */
+    int n; /* number of vectors that contain a query */
     attention_view of[VECTORS];
 } attention_views;
 
@@ -100,8 +103,8 @@ static inline attention_views attention_look_all(const mf_attention_args *p, int
     return v;
 }
 
-/* score [keys, QUERIES] = rows [keys,n] times turned [n, QUERIES], only where queries see keys:
- * later queries see at least the keys of earlier ones. */
+/* score [keys, QUERIES] = rows [keys,n] times turned [n, QUERIES], only where queries attend to
+ * keys. Later queries attend to at least the keys of earlier queries. */
 static inline void attention_scores(const attention_views *v, int64_t n, const float *rows,
                                     int64_t ld, const float *turned, float *score)
 {
@@ -114,8 +117,8 @@ static inline void attention_scores(const attention_views *v, int64_t n, const f
     }
 }
 
-/* to [queries,n] = weights [keys, QUERIES] transposed times rows [keys,n]; if `add`, this is
- * added to `to`. */
+/* to [queries,n] = weights [keys, QUERIES] transposed times rows [keys,n]. If `add`, the result
+ * is added to `to`. */
 static inline void attention_to_queries(const attention_views *v, int64_t nt, int64_t n,
                                         const float *weights, const float *rows, int64_t ld,
                                         bool add, float *to, int64_t ld_to)
@@ -139,8 +142,8 @@ static inline void attention_to_keys(const attention_views *v, int64_t nt, int64
     }
 }
 
-/* Sets scores of keys that a lane does not see, or that the mask hides, to -inf. The loop over
- * keys before the first does nothing if all see key 0. */
+/* Sets scores to -inf if a lane does not attend to the key, or if the mask hides it. The loop
+ * over keys before the first one does nothing if all lanes attend to key 0. */
 V_INLINE void attention_hide(attention_view v, const float *mask, float *score)
 {
     for (int64_t s = v.full; s < v.some; s++) {
@@ -155,8 +158,8 @@ V_INLINE void attention_hide(attention_view v, const float *mask, float *score)
         if (mask[s] == 0) v_store(score + s * QUERIES, v_set(-INFINITY));
 }
 
-/* The shift to subtract from scores: a, which is the largest score or ln sum e^score. It is 0
- * if a is -inf, because the query sees no key. */
+/* Returns the number to subtract from scores: a, which is the largest score or ln sum e^score.
+ * The number is 0 if a is -inf, because the query then attends to no key. */
 V_INLINE vf attention_shift(vf a)
 {
     return v_select(a == v_set(-INFINITY), (vf){0}, a);

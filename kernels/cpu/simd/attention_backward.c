@@ -12,8 +12,8 @@ typedef struct queries {
     float lse[QUERIES], delta[QUERIES]; /* delta: dy . y - dlse */
 } queries;
 
-/* delta [QUERIES] = dy . y of each row; VL rows at a time, so that their sums across lanes are
- * computed together. */
+/* delta [QUERIES] = dy . y of each row. VL rows are computed at a time, so that their sums
+ * across lanes are computed together. */
 static void row_dots(int64_t rows, int64_t n, const float *dy, const float *y, int64_t ld,
                      float *delta)
 {
@@ -78,7 +78,8 @@ V_INLINE void weight_columns(attention_view v, const float *mask, float scale, v
     for (int64_t s = 0; s < v.some; s++) {
         int64_t at = s * QUERIES;
         const vf above = v_load(w + at) - shift;
-        vf e = v_exp_low(v_select(above > v_set(1), (vf){0}, above)); /* see kernel.h */
+        /* kernels.def describes this limit, at attention. */
+        vf e = v_exp_low(v_select(above > v_set(1), (vf){0}, above));
         v_store(w + at, e);
         v_store(dw + at, e * (v_load(dw + at) - delta) * scale);
     }
@@ -148,7 +149,7 @@ static void wide_tile(void *arg, int64_t tile)
 void MF_SIMD(attention_backward)(const mf_kctx *x, const mf_attention_args *args)
 {
     if (mf_kctx_failed(x)) return;
-    if (args->bf16) { /* no graph on the host gives it */
+    if (args->bf16) { /* no graph on the host has bf16 here */
         mf_kernels_ref.attention_backward(x, args);
         return;
     }

@@ -10,7 +10,7 @@ typedef struct entropy {
     int64_t rows, n, per;
     const float *logits, *weight, *lse, *drow;
     const int32_t *target;
-    float each; /* gradient of a row's loss, if its weight is 1 */
+    float each; /* gradient of the loss of a row whose weight is 1 */
     float *row_loss, *ret_lse, *dlogits;
 } entropy;
 
@@ -128,7 +128,7 @@ void MF_SIMD(cross_entropy_backward)(const mf_kctx *x, const mf_cross_entropy_ba
         a->dweight[i] = a->target[i] >= 0 ? p.each * (a->row_loss[i] - *a->loss) : 0;
 }
 
-/* Returns the loss of a row and overwrites the row with its gradient, with one e^x for both.
+/* Returns the loss of a row and overwrites the row with its gradient. Both use the same e^x.
  * The row stays in the second-level cache; meanwhile the row `ahead` elements later
  * is prefetched. */
 V_INLINE float row_over(int64_t n, int64_t ahead, float *a, int32_t target, float g)

@@ -1,7 +1,7 @@
 /* dispatch.c: checks indices, and moves rows to experts and back.
  *
- * Rows are long, so most of the time is spent on moving them. One thread writes a row of a
- * result, and adds its terms in the order of kernels.def. */
+ * Rows are long, so moving them takes most of the time. One thread writes a row of a result,
+ * and adds its terms in the order of kernels.def. */
 #include "kernels/cpu/simd/rows.h"
 #include "kernels/cpu/simd/simd.h"
 #include "kernels/cpu/simd/vecmath.h"
@@ -35,7 +35,7 @@ void MF_SIMD(check_index)(const mf_kctx *x, const mf_check_index_args *a)
 /* ---- gather ---- */
 
 typedef struct gather {
-    int64_t m, bytes, per; /* bytes: size of a row */
+    int64_t m, bytes, per; /* bytes: size of a row; per: rows of a tile */
     const char *in;
     const int32_t *index;
     char *out;
@@ -72,7 +72,7 @@ typedef struct sums {
     const float *gate;
     const void *in;
     float *out;
-    mf_bf16 *rounded; /* bf16 result, instead of out */
+    mf_bf16 *rounded; /* bf16 result, which replaces out */
 } sums;
 
 /* out = (first ? 0 : out) + sum over i < count of gate[i] row[i]; count >= 1. */
@@ -112,7 +112,8 @@ V_INLINE void sum_one(const sums *p, int64_t t, int64_t column, int64_t d, float
         }
     }
     if (count == 2 && first)
-        add_rows(d, 2, row, gate, true, out, bf16); /* a constant count, for top-2 routing */
+        add_rows(d, 2, row, gate, true, out, bf16); /* A constant count makes top-2
+                                                     * routing faster. */
     else if (count > 0)
         add_rows(d, count, row, gate, first, out, bf16);
     else if (first)
@@ -127,7 +128,8 @@ static void sums_tile(void *arg, int64_t tile)
         sum_one(p, t, 0, p->d, p->out + t * p->d, false);
 }
 
-#define ROUNDED_COLUMNS 512 /* columns that are summed in f32 before they are rounded once */
+/* number of columns that are summed in f32 before they are rounded once */
+#define ROUNDED_COLUMNS 512
 
 static void sums_bf16_tile(void *arg, int64_t tile)
 {
@@ -188,7 +190,7 @@ V_INLINE void scale(int64_t d, float g, const float *from, void *to, bool bf16)
     if (j < d) v_put_n(to, j, v_load_n(from + j, d - j) * g, d - j, bf16);
 }
 
-/* As v_dot, for values that may be bf16. */
+/* Like v_dot, for values that may be bf16. */
 V_INLINE float dot(int64_t n, const void *a, const float *b, bool bf16)
 {
     if (!bf16) return v_dot(n, a, b);
@@ -256,9 +258,9 @@ static void merge(int64_t middle, int64_t n, const int32_t *token, const int32_t
             b >= n || (a < middle && token[list[a]] <= token[list[b]]) ? list[a++] : list[b++];
 }
 
-/* Sorts the n assignments of one expert by token; those of one token keep their order. Each
- * pass merges runs of twice the length of the pass before, alternating between list
- * and spare. */
+/* Sorts the n assignments of one expert by token; assignments of the same token keep their
+ * order. Each pass merges runs of twice the length of the previous pass, alternating between
+ * list and spare. */
 static void sort_by_token(int64_t n, const int32_t *token, int32_t *list, int32_t *spare)
 {
     int32_t *from = list, *to = spare;

@@ -53,7 +53,7 @@ void MF_SIMD(embedding_grad)(const mf_kctx *x, const mf_embedding_grad_args *a)
     for (int64_t i = 0; i < a->count; i++)
         begin[a->ids[i]]++;
     for (int64_t v = 0; v <= a->vocab; v++)
-        sum = begin[v] += sum; /* the end of the positions of v */
+        sum = begin[v] += sum; /* end of the positions of id v */
     for (int64_t i = a->count - 1; i >= 0; i--)
         order[--begin[a->ids[i]]] = (int32_t)i;
     embedding p = {.vocab = a->vocab,

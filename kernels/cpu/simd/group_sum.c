@@ -1,5 +1,5 @@
-/* group_sum.c: sums of the rows of each group. A tile computes some columns of one group, whose
- * rows are added in order. */
+/* group_sum.c: sums of the rows of each group. A tile computes some columns of one group, and
+ * adds the group's rows in order. */
 #include "kernels/cpu/simd/simd.h"
 #include "kernels/cpu/simd/vec.h"
 

@@ -1,7 +1,7 @@
 /* grouped_attention.c: attention of assignments grouped by expert. The assignments of one
- * sequence to one expert are in the order of their tokens, so they are one block of queries for
+ * sequence to one expert are in the order of their tokens. So they are one block of queries for
  * the attention kernels, and each of these small blocks is a tile. With `own` there is one
- * block per expert, and the tiles are those of the attention kernel. */
+ * block per expert, and the attention kernel cuts it into tiles. */
 #include "kernels/cpu/simd/simd.h"
 
 #include <string.h>
@@ -12,11 +12,11 @@ typedef struct grouped {
     int64_t sequences, width; /* width: heads head_dim */
     bool backward;
     const int32_t *begin; /* [experts sequences + 1]: first assignment of each block */
-    const int32_t *reach; /* [rows] last key that each assignment sees; NULL: all keys */
+    const int32_t *reach; /* [rows] last key that each assignment attends to; NULL: all keys */
 } grouped;
 
-/* Finds where each block begins, and the last key that each assignment sees. Returns false, and
- * records the fault, if tokens are out of range or not in order. */
+/* Finds where each block begins, and the last key that each assignment attends to. Returns
+ * false and records the fault if tokens are out of range or not in order. */
 static bool find_blocks(const mf_kctx *x, grouped *w)
 {
     const mf_grouped_attention_args *p = w->p;
@@ -51,7 +51,7 @@ static void one_after_the_other(int64_t tiles, void (*fn)(void *arg, int64_t til
         fn(arg, tile);
 }
 
-/* The arguments of plain attention for expert e and sequence b. */
+/* Returns the arguments of plain attention for expert e and sequence b. */
 static mf_attention_args block_of(const grouped *w, int64_t e, int64_t b)
 {
     const mf_grouped_attention_args *p = w->p;
@@ -90,7 +90,7 @@ static void run_block(const grouped *w, const mf_kctx *x, int64_t e, int64_t b)
 {
     const mf_attention_args a = block_of(w, e, b);
     if (w->backward)
-        MF_SIMD(attention_backward)(x, &a); /* sets dk and dv to 0 without queries */
+        MF_SIMD(attention_backward)(x, &a); /* without queries this call sets dk and dv to 0 */
     else if (a.t > 0)
         MF_SIMD(attention)(x, &a);
 }
@@ -101,7 +101,7 @@ static void tile(void *arg, int64_t i)
     run_block(w, &w->serial, i % w->p->experts, i / w->p->experts);
 }
 
-/* Sets the rows after the last group to 0; they belong to no block. */
+/* Sets the rows after the last group to 0, because they belong to no block. */
 static void clear_rest(const mf_grouped_attention_args *p, float *a, int64_t width)
 {
     const int64_t used = p->offset[p->experts];

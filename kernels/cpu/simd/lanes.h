@@ -6,11 +6,11 @@
 #include "kernels/cpu/simd/gemm/small.h"
 #include "kernels/cpu/simd/vec.h"
 
-#define LANES_MOST  32 /* greatest length of rows for which this pays */
-#define LANES_LEAST 4  /* softmax and topk process fewer rows one by one */
+#define LANES_MOST  32 /* maximum length of rows for which this is faster */
+#define LANES_LEAST 4  /* if there are fewer rows, softmax and topk process them one by one */
 
 #if VL == 16
-/* Transposes rows of eight: each vector has rows i and i + 8, so three exchanges move row r to
+/* Transposes rows of eight. Each vector has rows i and i + 8, so three exchanges move row r to
  * lane r. */
 V_INLINE void lanes_turn_8(vf x[8])
 {
@@ -50,7 +50,8 @@ V_INLINE void lanes_out_8(const float *from, float *to)
 }
 #endif
 
-/* Transposes rows [rows,n], rows <= VL, into to [n, VL]. Lanes after the last row repeat it. */
+/* Transposes rows [rows,n], rows <= VL, into to [n, VL]. Lanes after the last row repeat the
+ * last row. */
 V_INLINE void lanes_in(int64_t rows, int64_t n, const float *from, float *to)
 {
 #if VL == 16

@@ -1,10 +1,10 @@
-/* linear_cross_entropy.c: head and loss in one kernel, which stores the logits of a few rows at
- * a time.
+/* linear_cross_entropy.c: head and loss in one kernel, which stores the logits of only a few
+ * rows at a time.
  *
  * Rows are processed in chunks whose size depends only on shapes. One gemm computes the logits
- * of a chunk, the gradients of their losses overwrite them, and two gemms compute the gradient
- * of x and add to that of w, if these are wanted. Rows with target < 0 are skipped before
- * the gemms. */
+ * of a chunk, and the gradients of their losses overwrite them. If the gradients of x and w are
+ * requested, one gemm computes the gradient of x, and another gemm adds to the gradient of w.
+ * Rows with target < 0 are skipped before the gemms. */
 #include "kernels/cpu/simd/simd.h"
 #include "kernels/cpu/simd/vec.h"
 
@@ -12,9 +12,11 @@
 typedef struct scratch {
     int64_t chunk;
     float *logits;            /* [chunk,V] */
-    void *x, *dx;             /* [chunk,d] for rows that are not neighbours: copy, gradient */
+    void *x, *dx;             /* [chunk,d] for rows that are not neighbours: copy
+                               * and gradient */
     float *db;                /* [V] bias gradient of one chunk */
-    float *row, *lse, *share; /* [chunk] loss of a row, its lse, weight / sum of weights */
+    float *row, *lse, *share; /* [chunk] loss of a row, lse of the row, weight / sum
+                               * of weights */
     int32_t *target;          /* [chunk] */
     int32_t *list;            /* [N] rows with a target */
     void *sum;                /* work memory of sum3 */
@@ -23,7 +25,7 @@ typedef struct scratch {
 typedef struct head {
     const mf_kctx *x;
     const mf_linear_cross_entropy_args *p;
-    int64_t row_bytes; /* bytes of a row of x and dx */
+    int64_t row_bytes; /* bytes of a row of x, and of a row of dx */
     scratch s;
     int64_t counted; /* number of rows with a target */
     double weights;  /* sum of the weights of these rows */
@@ -109,7 +111,7 @@ typedef struct rounding {
     int64_t n;
 } rounding;
 
-/* Rounds a row to bf16; it may replace itself, and fills half of its room. */
+/* Rounds a row to bf16. The result may replace the row itself, of which it fills half. */
 static void round_row(void *arg, int64_t r)
 {
     const rounding *p = arg;
@@ -121,8 +123,8 @@ static void round_row(void *arg, int64_t r)
     if (i < p->n) v_store_bf16_n(to + i, v_load_n(from + i, p->n - i), p->n - i);
 }
 
-/* y = x W^T + bias, or y = x W, of n rows of `of` numbers, if the weight is stored. With
- * as_bf16 rows of bf16 are first written to `room`, which may be x. */
+/* Computes y = x W^T + bias, or y = x W, for n rows of `of` numbers, if the weight is a stored
+ * weight. With as_bf16, rows are first written as bf16 to `room`, which may be x. */
 static void multiply_stored(const head *h, bool back, int64_t n, const float *x, int64_t of,
                             float *room, const float *bias, float *y, int64_t ldy)
 {

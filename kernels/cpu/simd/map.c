@@ -1,7 +1,7 @@
 /* map.c: functions of one value and their derivatives (formulas: mf_map1_fn in kernel.h).
  *
- * Functions x f(x) that vanish at -Inf clamp x to a number where f is already 0, so that the
- * result at -Inf is 0 and not Inf times 0. */
+ * Some functions x f(x) are 0 at -Inf. They clamp x to a number at which f is already 0, so
+ * that the result at -Inf is 0 and not Inf times 0. */
 #include "kernels/cpu/simd/rows.h"
 #include "kernels/cpu/simd/simd.h"
 #include "kernels/cpu/simd/vecmath.h"
@@ -30,7 +30,7 @@ V_INLINE vf sign_of(vf x)
     return v_select((x > 0.0f) | (x < 0.0f), one, v_select(x == 0.0f, v_set(0), x));
 }
 
-/* 2 u of the tanh approximation: (1 + tanh u) / 2 is the sigmoid of 2 u. */
+/* Returns 2 u of the tanh approximation: (1 + tanh u) / 2 is the sigmoid of 2 u. */
 V_INLINE vf gelu_tanh_arg(vf x)
 {
     return x * v_fma(x * x, v_set(2 * 0.79788456f * 0.044715f), v_set(2 * 0.79788456f));
@@ -81,8 +81,8 @@ V_INLINE vf silu_slope(vf x)
     return s * v_fma(x, rest, v_set(1.0f));
 }
 
-/* The loop over a tile for one function. `expression` is the result; the element of `from` has
- * the name v in it. */
+/* The loop over a tile for one function. `expression` is the result; in it the element of
+ * `from` has the name v. */
 #define LOOP(v, from, expression)                                                              \
     for (; j + VL <= to; j += VL) {                                                            \
         vf v = v_get(from, j, bf16);                                                           \
@@ -150,7 +150,7 @@ static void map1_bf16_tile(void *arg, int64_t tile)
     map1_part(arg, tile, true);
 }
 
-/* As LOOP, for gradients: `expression` may also use g, the gradient of the result. */
+/* Like LOOP, for gradients: `expression` may also use g, the gradient of the result. */
 #define SLOPE(v, from, expression)                                                             \
     for (; j + VL <= to; j += VL) {                                                            \
         vf v = v_get(from, j, bf16), g = v_get(p->dout, j, bf16);                              \

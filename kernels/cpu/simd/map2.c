@@ -1,5 +1,5 @@
-/* map2.c: functions of two values, with broadcasting. Work is cut into lines: a line is one run
- * of the last dimension. A tile has several short lines, or a part of a long one. */
+/* map2.c: functions of two values, with broadcasting. Work is divided into lines; a line is one
+ * run of the last dimension. A tile has several short lines, or a part of a long line. */
 #include "kernels/cpu/simd/rows.h"
 #include "kernels/cpu/simd/simd.h"
 #include "kernels/cpu/simd/vecmath.h"
@@ -7,7 +7,8 @@
 typedef struct map {
     int fn;
     int64_t dim[4], stride_a[4], stride_b[4];
-    /* number of all lines; lines per tile; tiles per line (one of the last two is 1) */
+    /* lines: number of all lines; per: lines per tile; parts: tiles per line. per or parts
+     * is 1. */
     int64_t lines, per, parts;
     const void *a, *b;
     void *out;
@@ -26,10 +27,11 @@ V_INLINE vf greater(vf u, vf v)
     return v_select(u > v, v_set(1.0f), v_set(0));
 }
 
-/* How an operand is read along a line: one element for all, in order, or at a stride. */
+/* How an operand is read along a line: one element for the whole line, elements in order, or
+ * elements at a stride. */
 typedef enum step { SAME, NEXT, FAR } step;
 
-/* Element i of an operand that is not read in order. */
+/* Returns element i of an operand that is not read in order. */
 V_INLINE float one(const void *p, int64_t i, bool bf16)
 {
     return bf16 ? v_get_n(p, i, 1, true)[0] : ((const float *)p)[i];
@@ -88,7 +90,7 @@ V_INLINE void line(int fn, int64_t n, const void *a, step how_a, int64_t sa, con
     }
 }
 
-/* i32 numbers, modulo 2^32; the compiler vectorizes these loops. */
+/* For i32 numbers, modulo 2^32; the compiler vectorizes these loops. */
 #define WHOLE(expression)                                                                      \
     for (int64_t j = 0; j < n; j++) {                                                          \
         const int32_t u = a[j * sa], v = b[j * sb];                                            \

@@ -44,7 +44,8 @@ V_INLINE void scale_row(int64_t n, float f, float mean, const float *a, const fl
     }
 }
 
-/* The sum of a row; centred_square is the sum of (a - mean)^2. */
+/* Returns the sum of a row; the next function, centred_square, returns the sum of (a
+ * - mean)^2. */
 V_INLINE float sum_row(int64_t n, const float *a)
 {
     vf s0 = {0}, s1 = {0};
@@ -282,7 +283,7 @@ static void l2_backward_tile(void *arg, int64_t tile)
 
 /* ---- groups ---- */
 
-/* The arguments for rows from .. to - 1, with the weights of group e. */
+/* Returns the arguments for rows from .. to - 1, with the weights of group e. */
 static norm rows_of(const mf_norm_args *q, int64_t from, int64_t to, int64_t e)
 {
     return (norm){.rows = to - from,
@@ -328,7 +329,7 @@ static void run_backward(const mf_kctx *x, const mf_norm_args *q, int64_t from, 
              q->work);
 }
 
-/* Sets the rows before the first group and after the last one to 0. */
+/* Sets the rows before the first group and after the last group to 0. */
 static void clear_rest(const mf_norm_args *q, float *a)
 {
     const int64_t first = q->offset[0], end = q->offset[q->groups];

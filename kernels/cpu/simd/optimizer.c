@@ -1,5 +1,5 @@
-/* optimizer.c: kernels of the optimizer, over a flat range of parameters. Each is one pass,
- * whose speed is limited by memory.
+/* optimizer.c: kernels of the optimizer, over a flat range of parameters. Each kernel is one
+ * pass, whose speed is limited by memory.
  *
  * Elements are independent. Sums of squares are added tile by tile, in the order of the tiles;
  * the number of tiles depends only on the number of elements. */
@@ -12,10 +12,10 @@ typedef struct range {
     const float *grad;
     float *value, *m, *v;
     mf_bf16 *copy; /* bf16 copies of values, or NULL */
-    float *u;      /* of momentum and descend */
-    /* of adamw; the others use some of them */
+    float *u;      /* argument of momentum and descend */
+    /* numbers of adamw; the other kernels use some of them */
     float scale, keep1, keep2, lr, decay, l2, eps, root2;
-    double *part; /* partial sums of sumsq, from tile `first` on */
+    double *part; /* partial sums of sumsq, beginning with tile `first` */
     int64_t first;
 } range;
 
@@ -28,8 +28,8 @@ V_INLINE void adamw_step(const range *p, vf g, vf *value, vf *m, vf *v)
     *value = *value - step * p->lr - *value * p->decay;
 }
 
-/* Stores past the cache if the processor has AVX-512 and p is aligned. Copies are not read
- * before the next step, and a line that is written completely need not be read first. */
+/* Stores without using the cache if the processor has AVX-512 and p is aligned. Copies are not
+ * read before the next step, and a line that is written completely need not be read first. */
 V_INLINE void store_past(mf_bf16 *p, vf v)
 {
 #if defined(__AVX512F__)
@@ -83,7 +83,7 @@ static void adamw_bf16_tile(void *arg, int64_t tile)
     adamw_part(arg, tile, true);
 }
 
-/* The factors contain lr / correction1 and 1 / sqrt(correction2), so that an element costs one
+/* The factors contain lr / correction1 and 1 / sqrt(correction2), so an element needs only one
  * root and one division. */
 void MF_SIMD(adamw)(const mf_kctx *x, const mf_adamw_args *a)
 {
@@ -223,8 +223,8 @@ V_INLINE void add_squares(const float *a, vd s[2])
     s[1] = v_fmad(dv, dv, s[1]);
 }
 
-/* Sums two halves of a tile at the same time, because one stream of reads does not use the full
- * bandwidth of memory. */
+/* Sums two halves of a tile at the same time, because a single stream of reads does not use the
+ * full bandwidth of memory. */
 static void sumsq_tile(void *arg, int64_t tile)
 {
     const range *p = arg;
@@ -244,7 +244,7 @@ static void sumsq_tile(void *arg, int64_t tile)
     p->part[tile] = sum;
 }
 
-/* Elements of a tile of a range. */
+/* Returns the number of elements of a tile of a range. */
 static int64_t sumsq_per(int64_t count)
 {
     const int64_t per = (count + MF_SUMSQ_TILES - 1) / MF_SUMSQ_TILES;

@@ -8,10 +8,10 @@
 #include "kernels/cpu/simd/vecmath.h"
 
 typedef uint64_t vl __attribute__((vector_size(4 * VL))); /* VL / 2 words, each in 64 bits */
-#define WORDS (4 * VL)                                    /* words of VL blocks */
+#define WORDS (4 * VL)                                    /* number of words of VL blocks */
 
 typedef struct draw {
-    uint64_t seed, high; /* key; upper half of the counter */
+    uint64_t seed, high; /* key, and upper half of the counter */
     int64_t n;
     float p, scale;
     const float *in;
@@ -42,7 +42,7 @@ V_INLINE vl multiply(vl a, vl b)
 #endif
 }
 
-/* IOTA: 0, 1, 2, ... LOWER and UPPER interleave the lower or upper halves of a and b. */
+/* IOTA is 0, 1, 2, ... LOWER and UPPER interleave the lower or upper halves of a and b. */
 #if VL == 16
 #define IOTA                                                                                   \
     {                                                                                          \
@@ -66,8 +66,8 @@ V_INLINE vl multiply(vl a, vl b)
 #define UPPER(a, b) __builtin_shufflevector(a, b, 1, 3)
 #endif
 
-/* Words of the blocks first .. first + VL - 1, in the order of the stream. Two vectors are
- * computed at a time to hide the latency of multiply instructions. */
+/* Computes the words of blocks first .. first + VL - 1, in the order of the stream. Two vectors
+ * are computed at a time to hide the latency of multiply instructions. */
 V_INLINE void words(const draw *p, uint64_t first, uint32_t out[WORDS])
 {
     const vl low = spread(0xffffffffu), m0 = spread(0xD2511F53u), m1 = spread(0xCD9E8D57u);
@@ -96,7 +96,8 @@ V_INLINE void words(const draw *p, uint64_t first, uint32_t out[WORDS])
     }
     V_UNROLL for (int v = 0; v < 2; v++)
     {
-        vl a = c0[v] | c1[v] << 32, b = c2[v] | c3[v] << 32; /* words 0, 1 and 2, 3 of blocks */
+        /* words 0, 1 and words 2, 3 of the blocks */
+        vl a = c0[v] | c1[v] << 32, b = c2[v] | c3[v] << 32;
         vl in_turn[2] = {LOWER(a, b), UPPER(a, b)};
         memcpy(out + v * 2 * VL, in_turn, sizeof in_turn);
     }
@@ -141,7 +142,8 @@ static void dropout_tile(void *arg, int64_t tile)
     }
 }
 
-/* Uses libm in double, as the reference does, because the bits must be those of base/rng.c. */
+/* This uses libm in double, as the reference does, because the bits must equal those
+ * of base/rng.c. */
 static void normal_tile(void *arg, int64_t tile)
 {
     const draw *p = arg;

@@ -5,19 +5,19 @@
 #include "kernels/cpu/simd/vec.h"
 
 #define MAX_PAIRS (MF_MAX_HEAD_DIM / 2)
-#define DL        (VL / 2) /* lanes of vd */
+#define DL        (VL / 2) /* number of lanes of vd */
 
 typedef int64_t vl __attribute__((vector_size(4 * VL)));
 
 typedef struct rope {
     mf_rope_args args;
-    int64_t per; /* rows of a tile */
+    int64_t per; /* number of rows of a tile */
     double frequency[MAX_PAIRS + DL];
 } rope;
 
-/* Sine and cosine of the lanes of x, |x| < 2^31, to 1e-11; without fused multiply-adds only for
- * |x| < 2^26. x = n pi/2 + r with |r| <= pi/4; Taylor series of r; n mod 4 determines exchange
- * and sign of sine and cosine. */
+/* Computes sine and cosine of the lanes of x, |x| < 2^31, to 1e-11; without fused multiply-adds
+ * this holds only for |x| < 2^26. x = n pi/2 + r with |r| <= pi/4. Taylor series compute the
+ * sine and cosine of r; n mod 4 determines whether they are exchanged, and their signs. */
 V_INLINE void sin_cos(vd x, vd *ret_sin, vd *ret_cos)
 {
     const double shift = 6755399441055744.0; /* 1.5 2^52: adding it rounds to an integer */

@@ -63,8 +63,8 @@ static void best_of_row(const best *p, const float *row, int32_t *list)
 
 #define FEW_BEST 8
 
-/* The following functions do the same for VL rows at a time, with integer keys in the order of
- * the values. NaN is below all numbers, and an empty entry of a list is below NaN. */
+/* The following functions do the same for VL rows at a time. They use integer keys in the order
+ * of the values. NaN is below all numbers, and an empty entry of a list is below NaN. */
 V_INLINE vi key_of(vf a)
 {
     vf v = a + 0.0f; /* -0 becomes 0 */
@@ -117,7 +117,7 @@ V_INLINE void best_of_lanes(const best *p, int64_t i, int64_t some, int k)
         vi hidden = (some < VL ? v_load_n(p->mask + i, some) : v_load(p->mask + i)) == 0.0f;
         V_UNROLL
         for (int s = 0; s < FEW_BEST; s++)
-            at[s] |= hidden; /* -1 */
+            at[s] |= hidden; /* hidden lanes get the index -1 */
     }
     put_best(p, i, some, k, at);
 }
@@ -169,11 +169,13 @@ void MF_SIMD(topk)(const mf_kctx *x, const mf_topk_args *a)
     x->parallel(rows_tiles(a->n, 2 * a->width), lanes ? best_lanes : best_tile, &p);
 }
 
-/* ---- routing_stats: a tile has MF_STATS_TOKENS tokens, and their assignments or, with a token
- * list, as many assignments. Tiles are added in order. ---- */
+/* ---- routing_stats ----
+ *
+ * A tile has MF_STATS_TOKENS tokens and their assignments. With a token list it has that many
+ * tokens and as many assignments. Tiles are added in order. */
 
 typedef struct stats {
-    int64_t tokens, rows, experts, k, width; /* width: doubles per tile */
+    int64_t tokens, rows, experts, k, width; /* width: number of doubles per tile */
     const float *prob, *gate, *mask;
     const int32_t *chosen, *admitted, *token;
     const int32_t *rows_of; /* [T] number of chosen assignments of each token, or NULL */

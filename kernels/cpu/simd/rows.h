@@ -4,7 +4,8 @@
 
 #include <stdint.h>
 
-/* Elements per tile: enough work to pay for passing it to another thread. */
+/* Number of elements per tile. This is enough work to compensate for passing a tile to
+ * another thread. */
 #define ROWS_TILE 32768
 /* Prefetch distance in elements. It reaches into the next page, where the processor's own
  * prefetch stops. */

@@ -1,10 +1,11 @@
-/* select.h: the k largest elements of a long row, in order, if k is too large for a list that
- * is kept sorted.
+/* select.h: finds the k largest elements of a long row, in order, if k is too large for a list
+ * that is kept sorted.
  *
- * Values become integer keys in the wanted order: best first, NaN last. Three passes over the
- * row count digits until the k-th key is known. One more pass takes all better elements, and as
- * many equal ones as needed, in the order of the row. The k keys are then sorted by digits, so
- * equal ones stay in the order of the row. The work grows with width + k, for any values. */
+ * Values become integer keys in the required order: best first, NaN last. Three passes over the
+ * row count digits until the k-th key is known. One more pass copies all better elements, and
+ * as many equal elements as needed, in the order of the row. The k keys are then sorted by
+ * digits, so equal keys stay in the order of the row. The work grows with width + k, for
+ * any values. */
 #ifndef MF_SIMD_SELECT_H
 #define MF_SIMD_SELECT_H
 
@@ -15,7 +16,7 @@
 
 enum { SELECT_BITS = 11, SELECT_DIGITS = 1 << SELECT_BITS };
 
-/* The key falls as v rises. -0 and 0 have the same key. */
+/* Returns a key that falls as v rises. -0 and 0 have the same key. */
 static inline uint32_t select_key(float v)
 {
     uint32_t bits;
@@ -25,7 +26,7 @@ static inline uint32_t select_key(float v)
     return bits >> 31 ? bits : 0x7fffffffu - bits;
 }
 
-/* The k-th smallest key, k >= 1; *ret_less: number of smaller keys. */
+/* Returns the k-th smallest key, k >= 1; *ret_less: number of smaller keys. */
 static inline uint32_t select_bar(const float *row, int64_t width, int64_t k, int64_t *ret_less)
 {
     uint32_t count[SELECT_DIGITS], found = 0;

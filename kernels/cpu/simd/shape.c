@@ -32,8 +32,8 @@ void MF_SIMD(set)(const mf_kctx *x, const mf_set_args *a)
 
 /* ---- copy4: planes of the last two dimensions, cut into blocks of rows ----
  *
- * A row has the elements of dimension 3. If rows are contiguous in the output but columns are
- * in the input, squares are copied, which stay in the first-level cache. */
+ * A row has the elements of dimension 3. If rows are contiguous in the output and columns are
+ * contiguous in the input, squares are copied, because they stay in the first-level cache. */
 
 #define SQUARE 32
 
@@ -96,7 +96,7 @@ void MF_SIMD(copy4)(const mf_kctx *x, const mf_copy4_args *a)
     memcpy(p.dim, a->dim, sizeof p.dim);
     memcpy(p.in, a->stride_in, sizeof p.in);
     memcpy(p.out, a->stride_out, sizeof p.out);
-    /* one long line is cut into rows, so that threads share it */
+    /* A single long line is cut into rows, so that threads share it. */
     if (a->dim[0] * a->dim[1] * a->dim[2] == 1 && a->dim[3] > ROWS_TILE) {
         int64_t whole = a->dim[3] / ROWS_TILE, done = whole * ROWS_TILE;
         mf_copy4_args cut = {.dim = {1, 1, whole, ROWS_TILE},
@@ -128,7 +128,8 @@ typedef struct cast {
     void *out;
 } cast;
 
-static int32_t int_of(float value) /* 2^31 is a float, but the largest i32 is not */
+static int32_t int_of(float value) /* Converts a float to i32. The limit is 2^31, because 2^31
+                                    * is a float, but the largest i32 is not. */
 {
     if (value != value) return 0;
     return value <= -0x1p31f ? INT32_MIN : value >= 0x1p31f ? INT32_MAX : (int32_t)value;

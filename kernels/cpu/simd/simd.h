@@ -1,9 +1,9 @@
 /* simd.h: names of functions that are compiled once per instruction set.
  *
- * The build compiles each .c of this folder with -DMF_ISA=generic, avx2 and avx512; gemm/amx.c
- * and gemm/engine_bf16.c only with avx512. MF_SIMD(name) is the external name in that
- * compilation; all other functions must be static. kernels.def lists the kernels here as
- * SIMD. */
+ * The build compiles each .c file of this folder with -DMF_ISA=generic, avx2 and avx512;
+ * gemm/amx.c and gemm/engine_bf16.c are compiled only with avx512. MF_SIMD(name) is the
+ * external name in that compilation; all other functions must be static. kernels.def lists the
+ * kernels in this folder as SIMD. */
 #ifndef MF_SIMD_H
 #define MF_SIMD_H
 
@@ -30,8 +30,8 @@ bool MF_SIMD(can_pack)(int type, int64_t n, int64_t k);
 /* See mf_kernels.sumsq_tiles. */
 void MF_SIMD(sumsq_tiles)(const mf_kctx *x, int64_t total, int64_t first, int64_t count,
                           const float *a, int64_t *ret_tile, double *part);
-/* Loss and gradient of logits [rows,n]: row_loss = ln sum e^logits - logits[target]; logits
- * become (softmax - [j = target]) g[i]. Every target must be in 0 .. n - 1. */
+/* Computes loss and gradient of logits [rows,n]: row_loss = ln sum e^logits - logits[target];
+ * logits become (softmax - [j = target]) g[i]. Every target must be in 0 .. n - 1. */
 void MF_SIMD(cross_entropy_over)(const mf_kctx *x, int64_t rows, int64_t n, float *logits,
                                  const int32_t *target, const float *g, float *row_loss);
 

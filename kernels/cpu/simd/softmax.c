@@ -1,7 +1,7 @@
 /* softmax.c: softmax and related functions, row by row (formulas: kernel.h).
  *
- * A maximum over vectors may lose a NaN; the sum of e^(x - m) keeps it. Functions without a
- * sum, and logsumexp if m is infinite, search the row for a NaN. */
+ * A maximum over vectors may lose a NaN; the sum of e^(x - m) keeps it. Functions without a sum
+ * search the row for a NaN, and so does logsumexp if m is infinite. */
 #include "kernels/cpu/simd/lanes.h"
 #include "kernels/cpu/simd/rows.h"
 #include "kernels/cpu/simd/simd.h"
@@ -42,8 +42,8 @@ static bool has_nan(int64_t n, const float *a)
     return bits != 0;
 }
 
-/* Sum of e^(a - m); writes the terms to y unless it is NULL. It sums block by block, which
- * keeps rounding errors of long rows small. */
+/* Returns the sum of e^(a - m); writes the terms to y unless y is NULL. It sums block by block,
+ * which keeps rounding errors of long rows small. */
 V_INLINE float sum_exp(int64_t n, const float *a, float m, float *y)
 {
     enum { BLOCK = 32 * VL };
@@ -117,7 +117,7 @@ V_INLINE void softmax_row(const rows *p, int64_t i, int64_t n)
 }
 ROWS(softmax)
 
-/* Computes one short row with the bits that it has among other rows, by adding its terms
+/* Computes one short row with the same bits as among other rows, by adding its terms
  * in order. */
 static void softmax_short(int64_t n, const float *a, float *to)
 {

@@ -11,11 +11,11 @@ typedef float vh __attribute__((vector_size(2 * VL))); /* VL / 2 floats */
 
 typedef struct sum {
     int64_t outer, n, inner, chunk, chunks;
-    int64_t per; /* (outer, chunk) pairs per tile */
+    int64_t per; /* number of (outer, chunk) pairs per tile */
     double scale;
     const float *in;
     float *out;
-    double *part; /* [outer,chunks,inner]; NULL if there is one chunk */
+    double *part; /* [outer,chunks,inner] sums; NULL if there is one chunk */
 } sum;
 
 V_INLINE vd to_double(const float *p)
@@ -44,7 +44,7 @@ static double sum_line(int64_t n, const float *a)
     return total;
 }
 
-/* Writes a sum of one pair: to `part`, or scaled to `out`. */
+/* Writes the sum of one pair to `part`, or scaled to `out`. */
 static void put(const sum *p, int64_t pair, int64_t i, double value)
 {
     if (p->part)
@@ -53,7 +53,7 @@ static void put(const sum *p, int64_t pair, int64_t i, double value)
         p->out[pair * p->inner + i] = (float)(p->scale * value);
 }
 
-#define COLUMNS 8 /* vectors of columns at a time */
+#define COLUMNS 8 /* number of vectors of columns at a time */
 
 static void sum_columns(const sum *p, int64_t pair, int64_t terms, const float *a)
 {
@@ -83,8 +83,8 @@ static void sum_columns(const sum *p, int64_t pair, int64_t terms, const float *
     }
 }
 
-/* Sums long rows, SWEEP at a time with all their columns, so that memory is read in order; the
- * sums are kept in `to`. The terms of a column have the same order as in sum_columns. */
+/* Sums long rows, SWEEP rows at a time with all their columns, so that memory is read in order;
+ * the sums are kept in `to`. The terms of a column have the same order as in sum_columns. */
 #define SWEEP 16
 
 V_INLINE void sweep(int width, int64_t rows, int64_t inner, bool add, const float *a,

@@ -1,7 +1,7 @@
 /* swiglu.c: gated linear unit with silu.
  *
- * The loops are written once and compiled for f32 and bf16. Backward recomputes the output with
- * the bits of the forward pass, for graphs that did not keep it. */
+ * The loops are written once and compiled for f32 and bf16. If a graph did not keep the output,
+ * the backward kernel recomputes it with the same bits as in the forward pass. */
 #include "kernels/cpu/simd/rows.h"
 #include "kernels/cpu/simd/simd.h"
 #include "kernels/cpu/simd/vec.h"

@@ -1,4 +1,4 @@
-/* table.c: puts the kernels of this folder (SIMD in kernels.def) into a table. Like nearly all
+/* table.c: lists the kernels of this folder (SIMD in kernels.def) in a table. Like nearly all
  * files of the folder, it is compiled once per instruction set. */
 #include "kernels/cpu/simd/simd.h"
 

@@ -2,8 +2,8 @@
  * instruction set.
  *
  * vf is VL floats (4, 8 or 16), vi the same number of int32, vd VL/2 doubles. + - * / and
- * comparisons are operators of the compiler (a comparison gives a vi of 0 and -1); this file
- * and vecmath.h have the other operations. v_load_n reads a tail without touching memory after
+ * comparisons are operators of the compiler (a comparison returns a vi of 0 and -1); this file
+ * and vecmath.h have the other operations. v_load_n reads a tail without accessing memory after
  * it; v_store_n writes a tail. Sums over lanes have a fixed order. */
 #ifndef MF_SIMD_VEC_H
 #define MF_SIMD_VEC_H
@@ -32,7 +32,7 @@ typedef int32_t vi __attribute__((vector_size(4 * VL)));
 typedef uint32_t vu __attribute__((vector_size(4 * VL)));
 typedef double vd __attribute__((vector_size(4 * VL)));
 
-/* 0, 1, .. VL-1 */
+/* The numbers 0, 1, .. VL-1. */
 #if VL == 16
 #define V_LANES ((vi){0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15})
 #elif VL == 8
@@ -41,7 +41,7 @@ typedef double vd __attribute__((vector_size(4 * VL)));
 #define V_LANES ((vi){0, 1, 2, 3})
 #endif
 
-/* Unrolls the next loop, which must have a constant count. */
+/* Unrolls the next loop, whose count must be a constant. */
 #if defined(__clang__)
 #define V_UNROLL _Pragma("unroll")
 #else
@@ -67,7 +67,7 @@ V_INLINE vi v_loadi(const int32_t *p)
 }
 V_INLINE vf v_set(float x)
 {
-    return x - (vf){0}; /* keeps the sign of -0, which x + 0 would not */
+    return x - (vf){0}; /* this keeps the sign of -0; x + 0 would not */
 }
 V_INLINE vi v_seti(int32_t x)
 {
@@ -77,7 +77,7 @@ V_INLINE vd v_setd(double x)
 {
     return x - (vd){0};
 }
-/* Loads n < VL floats; the other lanes are 0. */
+/* Loads n < VL floats; all other lanes are 0. */
 V_INLINE vf v_load_n(const float *p, int64_t n)
 {
 #if defined(__AVX512F__)
@@ -101,7 +101,7 @@ V_INLINE void v_store_n(float *p, vf v, int64_t n)
 #endif
 }
 
-/* The same for n <= VL floats: loops over memory that need no code for the rest. */
+/* Loads n <= VL floats, for loops over memory that need no separate code for the rest. */
 V_INLINE vf v_load_to(const float *p, int64_t n)
 {
     return n == VL ? v_load(p) : v_load_n(p, n);
@@ -114,8 +114,10 @@ V_INLINE void v_store_to(float *p, vf v, int64_t n)
         v_store_n(p, v, n);
 }
 
-/* ---- bf16 in memory, f32 in vectors: rounded to nearest even, NaN kept; the same bits on
- * every processor ---- */
+/* ---- bf16 in memory, f32 in vectors ----
+ *
+ * Rounding is to nearest even, a NaN stays a NaN, and the bits are the same on
+ * every processor. */
 V_INLINE vf v_load_bf16(const uint16_t *p)
 {
 #if defined(__AVX512F__)
@@ -131,7 +133,8 @@ V_INLINE vf v_load_bf16(const uint16_t *p)
     return (vf)(v << 16);
 #endif
 }
-/* The bf16 of each number in the lower half of its word; the upper half is not defined. */
+/* Returns the bf16 of each number in the lower half of its word; the upper half
+ * is undefined. */
 V_INLINE vi v_to_bf16(vf x)
 {
     const vi bits = (vi)x, odd = (bits >> 16) & 1, nan = (vi)(x != x);
@@ -161,8 +164,8 @@ V_INLINE void v_store_bf16_n(uint16_t *p, vf v, int64_t n)
     for (int64_t i = 0; i < n; i++)
         p[i] = t[i];
 }
-/* For loops that are written once for both types: element i of an array that is bf16 or f32.
- * The compiler must see `bf16` as a constant. */
+/* Returns element i of an array that is bf16 or f32, for loops that are written once for both
+ * types. `bf16` must be a constant for the compiler. */
 V_INLINE vf v_get(const void *p, int64_t i, bool bf16)
 {
     return bf16 ? v_load_bf16((const uint16_t *)p + i) : v_load((const float *)p + i);
@@ -185,14 +188,14 @@ V_INLINE void v_put_n(void *p, int64_t i, vf v, int64_t n, bool bf16)
     else
         v_store_n((float *)p + i, v, n);
 }
-/* The address of element i. */
+/* Returns the address of element i. */
 V_INLINE void *v_at(const void *p, int64_t i, bool bf16)
 {
     return (char *)(uintptr_t)p + i * (bf16 ? 2 : 4);
 }
 
 /* ---- arithmetic ---- */
-/* a b + c, rounded once if the processor can, else twice. */
+/* Returns a b + c. It is rounded once if the processor supports this, otherwise twice. */
 V_INLINE vf v_fma(vf a, vf b, vf c)
 {
 #if defined(__AVX512F__)
@@ -218,7 +221,7 @@ V_INLINE vf v_select(vi mask, vf a, vf b)
 {
     return (vf)((mask & (vi)a) | (~mask & (vi)b));
 }
-/* The larger number; b if one of them is NaN. */
+/* Returns the larger number; b if one of them is NaN. */
 V_INLINE vf v_max(vf a, vf b)
 {
 #if defined(__AVX512F__)
@@ -305,7 +308,7 @@ V_INLINE void v_add_to_rows(int64_t rows, int64_t n, const float *a, float *y, i
     for (int64_t r = 0; r < rows; r++)
         v_add_to(n, a, y + r * ldy);
 }
-/* Sum of a b, in four interleaved sums. */
+/* Returns the sum of a b, in four interleaved sums. */
 V_INLINE float v_dot(int64_t n, const float *a, const float *b)
 {
     vf s0 = {0}, s1 = {0}, s2 = {0}, s3 = {0};
@@ -323,9 +326,9 @@ V_INLINE float v_dot(int64_t n, const float *a, const float *b)
 }
 
 /* ---- functions ---- */
-/* e^x for x <= 88; see v_exp. x = n ln 2 + r with |r| <= ln 2 / 2; e^r = 1 + r + r^2 p(r),
- * where p is our own minimax fit for the relative error of the result (3e-9); n is added to
- * the exponent. */
+/* Returns e^x for x <= 88; see v_exp. x = n ln 2 + r with |r| <= ln 2 / 2; e^r = 1 + r + r^2
+ * p(r), where p is our own minimax approximation of the relative error of the result (3e-9); n
+ * is added to the exponent. */
 V_INLINE vf v_exp_low(vf x)
 {
     const float shift = 12582912.0f; /* 1.5 2^23: adding it rounds to an integer */
@@ -343,7 +346,7 @@ V_INLINE vf v_exp_low(vf x)
 #if defined(__AVX512F__)
     return _mm512_maskz_scalef_ps(_mm512_cmp_ps_mask(x, v_set(-87.33f), _CMP_NLT_UQ), p, n);
 #else
-    /* y has no meaning if x is far below this range, but then it is not used */
+    /* If x is far below this range, y is meaningless, but then it is not used. */
     vu e = (vu)t - (vu)v_set(shift);
     vf y = (vf)((vu)p + (e << 23));
     y = v_select(x < v_set(-87.33f), (vf){0}, y);
@@ -351,13 +354,13 @@ V_INLINE vf v_exp_low(vf x)
 #endif
 }
 
-/* e^x within 2 units in the last place; 0 below -87.33, where the result would be subnormal:
- * subnormal numbers cost some hundred cycles each, and softmax has many. Inf and NaN
- * as expf. */
+/* Returns e^x within 2 units in the last place. The result is 0 below -87.33, where it would be
+ * subnormal: subnormal numbers cost some hundred cycles each, and softmax has many of them. Inf
+ * and NaN have the same results as in expf. */
 V_INLINE vf v_exp(vf x)
 {
 #if defined(__AVX512F__)
-    return v_exp_low(_mm512_min_ps(v_set(89.0f), x)); /* keeps NaN */
+    return v_exp_low(_mm512_min_ps(v_set(89.0f), x)); /* the minimum keeps a NaN */
 #else
     vf y = v_exp_low(v_min(x, v_set(88.7228f)));
     y = v_select(x > v_set(88.7228f), v_set(INFINITY), y);

@@ -1,10 +1,10 @@
-/* vecmath.h: functions of vectors beyond e^x. NaN gives NaN, and Inf gives the limit of the
- * function there.
+/* vecmath.h: functions of vectors other than e^x. For NaN they return NaN, and for Inf the
+ * limit of the function.
  *
- * The polynomials are our own minimax fits for the relative error of the result (Remez, 40
- * digits). The bounds below are in units of 2^-23 of the result. They were measured against
- * libm in double over all f32 arguments in the ranges named; tests/unit/graph/check_functions.c
- * checks them. */
+ * The polynomials are our own minimax approximations for the relative error of the result
+ * (Remez, 40 digits). The bounds below are in units of 2^-23 of the result. They were measured
+ * against libm in double over all f32 arguments in the named ranges;
+ * tests/unit/graph/check_functions.c checks them. */
 #ifndef MF_SIMD_VECMATH_H
 #define MF_SIMD_VECMATH_H
 
@@ -19,7 +19,7 @@ V_INLINE vf v_copysign(vf magnitude, vf sign)
     const vi top = v_seti((int32_t)0x80000000u);
     return (vf)(((vi)magnitude & ~top) | ((vi)sign & top));
 }
-/* Loads n < VL floats; the other lanes are `rest`. */
+/* Loads n < VL floats; all other lanes are `rest`. */
 V_INLINE vf v_load_pad(const float *p, int64_t n, float rest)
 {
 #if defined(__AVX512F__)
@@ -32,8 +32,8 @@ V_INLINE vf v_load_pad(const float *p, int64_t n, float rest)
 #endif
 }
 
-/* ln x: bound 1, also for subnormals; -Inf at 0, NaN below.
- * x = 2^e m with m in [sqrt 1/2, sqrt 2), ln m = f - f^2 / 2 + f^3 P(f) with f = m - 1. */
+/* Returns ln x: bound 1, also for subnormal numbers; -Inf at 0, NaN below 0. x = 2^e m with m
+ * in [sqrt 1/2, sqrt 2), ln m = f - f^2 / 2 + f^3 P(f) with f = m - 1. */
 V_INLINE vf v_log(vf x)
 {
     const vf inf = v_set(INFINITY);
@@ -58,22 +58,21 @@ V_INLINE vf v_log(vf x)
     return v_select((x < 0.0f) | (x != x), v_set(NAN), r);
 }
 
-/* ln(1 + z) for z in [0,1]: bound 2. The rounding error of 1 + z is added back. */
+/* Returns ln(1 + z) for z in [0,1]: bound 2. The rounding error of 1 + z is added back. */
 V_INLINE vf v_log1p(vf z)
 {
     vf u = 1.0f + z;
     return v_log(u) + (z - (u - 1.0f)) / u;
 }
 
-/* 1 / (1 + e^-x): bound 2, down to where e^x is 0. */
+/* Returns 1 / (1 + e^-x): bound 2, down to x at which e^x is 0. */
 V_INLINE vf v_sigmoid(vf x)
 {
     vf z = v_exp(-v_abs(x));
     return v_select(x < 0.0f, z, v_set(1.0f)) / (1.0f + z);
 }
 
-/* Returns the sigmoid of x; *ret_rest is 1 minus it, without the cancellation of
- * that difference. */
+/* Returns the sigmoid of x; *ret_rest is 1 minus the sigmoid, computed without cancellation. */
 V_INLINE vf v_sigmoids(vf x, vf *ret_rest)
 {
     vf z = v_exp(-v_abs(x)), large = 1.0f / (1.0f + z), small = z * large;
@@ -81,7 +80,7 @@ V_INLINE vf v_sigmoids(vf x, vf *ret_rest)
     return v_select(x < 0.0f, small, large);
 }
 
-/* tanh x: bound 2. */
+/* Returns tanh x: bound 2. */
 V_INLINE vf v_tanh(vf x)
 {
     vf a = v_abs(x), s = a * a, z = v_exp(-2.0f * a);
@@ -95,15 +94,15 @@ V_INLINE vf v_tanh(vf x)
 }
 
 /* Returns Phi(x), the integral of the normal density up to x; *ret_exp = e^(-x^2 / 2). Bound 5,
- * also in the lower tail.
- * The tail beyond a = |x| is e^(-a^2 / 2) t P(t) with t = 1 / (1 + 0.21 a).
- * The square is split, because its rounding error would change e^(-a^2 / 2) by up to
- * a^2 / 4 units. */
+ * also in the lower tail. The tail beyond a = |x| is e^(-a^2 / 2) t P(t) with t = 1 / (1 + 0.21
+ * a). The square is split, because its rounding error would change e^(-a^2 / 2) by up to a^2 /
+ * 4 units. */
 V_INLINE vf v_normal(vf x, vf *ret_exp)
 {
     vf a = v_abs(x);
-    a = v_select(a > 20.0f, v_set(20.0f), a); /* e^(-a^2 / 2) is 0 there; keeps NaN */
-    vf head = (vf)((vi)a & v_seti((int32_t)0xfffff000u)); /* 12 bits: its square is exact */
+    a = v_select(a > 20.0f, v_set(20.0f), a); /* above 20, e^(-a^2 / 2) is 0; a NaN is kept */
+    vf head = (vf)((vi)a & v_seti((int32_t)0xfffff000u)); /* has 12 bits, so its square
+                                                           * is exact */
     vf rest = (a - head) * (a + head) * 0.5f; /* below 0.06 while the result is normal */
     vf e = v_exp(head * head * -0.5f);
     vf q = v_fma(rest, v_set(1.0f / 24), v_set(-1.0f / 6));

@@ -1,6 +1,6 @@
 /* cuda_runtime_api.h: the parts of the runtime library that the CUDA backend and its tests use,
- * declared for machines without the CUDA Toolkit. Names and values are those of the toolkit's
- * header of this name, which builds with a toolkit use instead. */
+ * for machines without the CUDA Toolkit. Names and values are those of the toolkit's header
+ * with this name. Builds with a toolkit use that header instead. */
 #ifndef TESTS_CUDA_RUNTIME_API_H
 #define TESTS_CUDA_RUNTIME_API_H
 
@@ -45,7 +45,7 @@ typedef struct CUlib_st *cudaLibrary_t;
 typedef struct CUkern_st *cudaKernel_t;
 
 #ifdef __cplusplus
-struct dim3; /* of emu.hh */
+struct dim3; /* defined in emu.hh */
 #else
 typedef struct dim3 {
     unsigned x, y, z;
@@ -78,7 +78,7 @@ enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8 };
 enum cudaJitOption { cudaJitMaxRegisters = 0 };
 enum cudaLibraryOption { cudaLibraryBinaryIsPreserved = 1 };
 
-/* Nothing of it is used; it has room for what any version of the library writes. */
+/* No member is used. The structure is large enough for every version of the library. */
 struct cudaFuncAttributes {
     char rest[1024];
 };
@@ -88,7 +88,7 @@ struct cudaFuncAttributes {
 #define cudaEventDefault       0x00
 #define cudaEventDisableTiming 0x02
 
-/* Only the name is used; the rest has room for what any version of the library writes. */
+/* Only the name is used. The rest is large enough for every version of the library. */
 struct cudaDeviceProp {
     char name[256];
     char rest[8192];

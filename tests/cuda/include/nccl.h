@@ -1,5 +1,5 @@
-/* nccl.h: the parts of NCCL that comm/nccl.c uses, declared for machines without it. Names and
- * values are those of NCCL's header; ncclConfig_t has the fields that are used. */
+/* nccl.h: the parts of NCCL that comm/nccl.c uses, for machines without NCCL. Names and values
+ * are those of NCCL's header; ncclConfig_t contains only the used fields. */
 #ifndef TESTS_NCCL_H
 #define TESTS_NCCL_H
 

@@ -1,5 +1,5 @@
-/* loop: a communicator module without functions of its own. check_world sets them, and changes
- * what the table says, since the module is mapped once. */
+/* loop: a communicator module without functions of its own. check_world sets the functions, and
+ * changes the contents of the table, because the module is mapped only once. */
 #include <moefw/version.h>
 
 #include "comm/table.h"

@@ -1,6 +1,6 @@
-/* comm/mirror.c: a communicator of two ranks without a second process: the other rank has what
- * this one has, and sends what it is sent. Tests use it to see the messages of ranks about
- * each other. */
+/* comm/mirror.c: a communicator of two ranks without a second process. The other rank has the
+ * same data as this rank, and sends back what it receives. Tests use it to inspect messages
+ * between ranks. */
 #include "comm/table.h"
 
 #include <moefw/version.h>
@@ -9,7 +9,8 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-/* A test may change what the other rank sends: a copy of what this rank sends it. */
+/* A test may change the data that the other rank sends, which are a copy of the data sent
+ * to it. */
 EXPORT extern void (*mirror_change)(void *data, int64_t bytes);
 void (*mirror_change)(void *data, int64_t bytes);
 

@@ -1,13 +1,13 @@
-/* bad.h: a good router. Files in the folders below include it, and each breaks one rule.
+/* bad.h: a correct router. Files in the folders below include it, and each breaks one rule.
  *
- * A file defines what it changes before it includes this: MAGIC, ABI, SIZE, ... of the
+ * Before it includes this header, a file defines what it changes: MAGIC, ABI, SIZE, ... of the
  * descriptor, OPTIONS, INIT, ROUTE, AFTER, FINI (its own functions) or BEFORE (code at the
- * start of init). Files named rule_* have good descriptors and break a rule when they run.
+ * start of init). Files named rule_* have valid descriptors and break a rule when they run.
  *
- * FORWARD, and optionally BACKWARD, define an op called OP with one input and one output of its
- * shape. Each is the statement for one element: y[i] from x[i], and dx[i] from dy[i]. The
- * router's function is then `spoiled`. It applies the op to the logits, unless the file defines
- * SPOILED and a function `spoiled` of its own. */
+ * FORWARD, and optionally BACKWARD, define an op called OP with one input and one output of the
+ * same shape. Each is the statement for one element: y[i] from x[i], and dx[i] from dy[i]. The
+ * router's function is then `spoiled`, which applies the op to the logits. If a file defines
+ * SPOILED, it contains its own function `spoiled`. */
 #include <moefw/moefw.h>
 
 #ifndef MAGIC
@@ -158,7 +158,7 @@ static const mf_router vtable = {
     .size = VTABLE_SIZE, .flags = FLAGS, .init = INIT, .fini = FINI, .route = ROUTE,
     .after_step = AFTER};
 
-/* Files that do not use all of these would cause warnings without this array. */
+/* This array avoids compiler warnings about those of these names that a file does not use. */
 const void *const bad_unused[] = {(const void *)options, (const void *)&vtable,
                                   (const void *)init, (const void *)route, (const void *)&mf};
 

@@ -1,6 +1,6 @@
 /* drawn_other.c: correct experts (500s), regularizer (600s), controller (700s) and adapter
- * (800s), for defects of list.tsv that show only at certain sizes, values or numbers of calls,
- * or beside other plugins. */
+ * (800s). They contain the defects of list.tsv that show only at certain sizes, values or
+ * numbers of calls, or beside other plugins. */
 #define _GNU_SOURCE
 #include <moefw/moefw.h>
 
@@ -37,7 +37,7 @@ static const mf_option options[] = {
     MF_OPTION_REAL(conf, mid, "1", 0, 10, 0, "has no effect"),
     MF_OPTION_INT(conf, steps, "1", 1, 8, 0, "has no effect"), MF_END_OPTIONS};
 
-/* ---- y = x with the gradient attr.f[0] dy where it should be dy ---- */
+/* ---- y = x, with the gradient attr.f[0] dy instead of dy ---- */
 
 static int infer_same(mf_infer *in)
 {
@@ -60,7 +60,7 @@ static int forward_same(const mf_call *c)
     }
     if (IS(508) && calls > 150) return c->fail(c, MF_EPLUGIN, "too many");
     if (IS(618) && calls > 200) y[0] *= 1.01f;
-    /* of attr.i[0] x attr.i[1] indices */
+    /* the cost: attr.i[0] x attr.i[1] indices */
     if (IS(504) || IS(609)) {
         const int32_t *e = c->in[1].data;
         for (int64_t i = 0; i < c->attr->i[0]; i++)
@@ -95,7 +95,7 @@ static mf_tensor *skew(mf_graph *g, mf_tensor *x, mf_tensor *with, double factor
 #if DEFECT < 600
 /* ---- experts: y = W_e x ---- */
 
-/* y = x, whose gradient is wrong for the rows of an expert from row 40 on. */
+/* y = x. Its gradient is wrong for the rows of an expert from row 40 on. */
 static int backward_rows(const mf_call *c)
 {
     const mf_view *x = &c->in[0];

@@ -1,6 +1,6 @@
-/* drawn_router.c: a correct router with an op and options of its own, for defects (400 to
- * 499 of list.tsv) that show only at certain sizes, values or numbers of calls, or beside
- * other layers. */
+/* drawn_router.c: a correct router with an op and options of its own. It contains the defects
+ * 400 to 499 of list.tsv, which show only at certain sizes, values or numbers of calls, or
+ * beside other layers. */
 #define _GNU_SOURCE
 #include <moefw/moefw.h>
 
@@ -151,7 +151,7 @@ static const mf_opdef writing = {.size = sizeof(mf_opdef),
                                  .grad = pass,
                                  .diff_in = 1};
 
-/* ---- an op that chooses experts: k of them from attr.i[0] on, one twice if i[2] ---- */
+/* ---- an op that chooses k experts from attr.i[0] on; if i[2], one of them twice ---- */
 
 static int infer_choice(mf_infer *in)
 {
@@ -277,7 +277,7 @@ static void add_loss(router *self, mf_graph *g, const mf_router_in *in, mf_routi
     out->loss_name[out->n_losses++] = "size";
 }
 
-/* Experts take turns, with gates from the probabilities. */
+/* The experts are chosen in turns, with gates from the probabilities. */
 static void own_choice(router *self, mf_graph *g, const mf_router_in *in, mf_routing *out)
 {
     const int64_t T = (int64_t)in->batch * in->seq, k = in->top_k;

@@ -1,11 +1,16 @@
-/* fine.c: plugins that keep every rule in an unusual way; none may be refused. -DFINE=N
- * selects one: 1 experts with a kink in each of many units; 2 a router with a parameter that
- * only more than 6 experts use; 3 a router for models that are no decoders; 4 to 6
- * straight-through gradients by stop_gradient; 7 a router that reads statistics and says so; 8
- * a router that needs labels and says so; 9 a live option that requests new graphs at 0; 10 a
- * penalty that compares tokens with one another, so that it grows by the logarithm of their
- * number; 11 experts that multiply by their gates; 12 a router that adds noise in training and
- * says so. */
+/* fine.c: plugins that keep every rule in an unusual way. None of them may be refused. -DFINE=N
+ * selects a plugin:
+ *
+ *   1       experts with a kink in each of many units
+ *   2       a router with a parameter that only more than 6 experts use
+ *   3       a router for models that are not decoders
+ *   4 to 6  straight-through gradients by stop_gradient
+ *   7       a router that reads statistics and declares it
+ *   8       a router that needs labels and declares it
+ *   9       a live option that requests new graphs at 0
+ *   10      a penalty that compares tokens with one another, so it grows with ln T
+ *   11      experts that multiply by their gates
+ *   12      a router that adds noise in training and declares it */
 #include <moefw/moefw.h>
 
 typedef struct {
@@ -113,7 +118,7 @@ static mf_tensor *sequence_mean(mf_graph *g, const mf_router_in *in, int64_t d)
     return mf_reshape(g, mean, mf_shape2((int64_t)in->batch * in->seq, d));
 }
 
-/* Signs, with the gradient of the identity. */
+/* Signs of w, with the gradient of the identity. */
 static mf_tensor *sign(mf_graph *g, mf_tensor *w)
 {
     const float zero = 0;
@@ -122,7 +127,7 @@ static mf_tensor *sign(mf_graph *g, mf_tensor *w)
     return mf_add(g, w, mf_stop_gradient(g, mf_sub(g, hard, w)));
 }
 
-/* The best expert alone, with the gradient of the softmax. */
+/* 1 for the best expert and 0 for others, with the gradient of the softmax. */
 static mf_tensor *hardened(mf_graph *g, mf_tensor *l, int64_t T, int64_t E)
 {
     mf_tensor *p = mf_softmax(g, l);

@@ -1,5 +1,5 @@
-/* other.c: correct experts, regularizer and controller. -DDEFECT=N selects the kind, 100s
- * experts, 200s regularizer, 300s controller, and plants one defect of list.tsv. */
+/* other.c: correct experts, regularizer and controller. -DDEFECT=N selects the kind (100s
+ * experts, 200s regularizer, 300s controller) and adds one defect of list.tsv. */
 #define _GNU_SOURCE
 #include <moefw/moefw.h>
 
@@ -76,7 +76,7 @@ static int init(void *self, mf_ctx *ctx, const void *c, const mf_dims *dims)
     return MF_OK;
 }
 
-/* The mean of p [T,E] over real tokens: [E]. */
+/* The mean of p [T,E] over real tokens, [E]. */
 static mf_tensor *token_mean(mf_graph *g, const mf_routing *r, mf_tensor *p)
 {
     if (!r->mask || IS(201)) return mf_mean(g, p, 1u, false);
@@ -86,7 +86,7 @@ static mf_tensor *token_mean(mf_graph *g, const mf_routing *r, mf_tensor *p)
     return mf_div(g, mf_sum(g, mf_mul(g, p, m), 1u, false), n);
 }
 
-/* y = x; the gradient is attr.f[0] dy where it should be dy. */
+/* y = x, with the gradient attr.f[0] dy instead of dy. */
 static int infer_skew(mf_infer *in)
 {
     in->n_out = 1;

@@ -1,5 +1,5 @@
-/* router.c: a correct router with an op of its own. -DDEFECT=N plants one defect, which
- * list.tsv describes; DEFECT 0 is the correct router, which passes every check. */
+/* router.c: a correct router with an op of its own. -DDEFECT=N adds one defect, which list.tsv
+ * describes. DEFECT 0 is the correct router, which passes every check. */
 #define _GNU_SOURCE
 #include <moefw/moefw.h>
 

@@ -1,6 +1,6 @@
-/* unsteady: a linear router that is wrong in one of four ways (WRONG): its op multiplies by
- * numbers of rand, by a mean of its earlier inputs, or by its first input; or its after_step
- * adds numbers of rand to a buffer. */
+/* unsteady: a linear router that is wrong in one of four ways (WRONG). Its op multiplies by
+ * numbers of rand(), by a mean of its earlier inputs, or by its first input. In the fourth way,
+ * its after_step adds numbers of rand() to a buffer. */
 #include <moefw/moefw.h>
 #include <stdlib.h>
 

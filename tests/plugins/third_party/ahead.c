@@ -1,5 +1,5 @@
 /* ahead: an expert that adds the mean of the whole sequence to each token. So it reads later
- * tokens, and declares that.
+ * tokens, and declares this.
  *
  *     y = W (x + mean of its sequence) */
 #include <moefw/moefw.h>

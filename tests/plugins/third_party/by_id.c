@@ -1,4 +1,5 @@
-/* by_id: a regularizer that draws equal tokens to one expert (Roller et al. 2021, softly).
+/* by_id: a regularizer that increases the probability that equal tokens are assigned to the
+ * same expert (Roller et al. 2021, as a penalty).
  *
  *     loss = mean over layers and tokens of -ln P(token id mod E) */
 #include <moefw/moefw.h>

@@ -3,7 +3,7 @@
  *     u_t = sum over j = 0, 1, 2 of kernel[j] * x_(t-j), by channel; x is 0 before position 0
  *     logits = u W^T
  *
- * kernel [3,d]: one weight for each channel and step back (a depthwise convolution). */
+ * kernel [3,d]: one weight for each channel and each offset j (a depthwise convolution). */
 #include <moefw/moefw.h>
 
 enum { WIDTH = 3 };
@@ -17,7 +17,7 @@ static int init(void *self, mf_ctx *ctx, const void *conf, const mf_dims *dims)
                : rc;
 }
 
-/* The rows of x [T,d] of `back` tokens before, 0 where the sequence has none. */
+/* The rows of x [T,d] that are `back` tokens earlier; 0 if the sequence has no such token. */
 static mf_tensor *rows_before(mf_graph *g, const mf_router_in *in, int32_t back)
 {
     const int64_t T = (int64_t)in->batch * in->seq;
@@ -25,7 +25,7 @@ static mf_tensor *rows_before(mf_graph *g, const mf_router_in *in, int32_t back)
     mf_tensor *shift = mf->constant(g, MF_I32, mf_shape1(1), &minus);
     mf_tensor *has =
         mf_greater(g, in->positions, mf->constant(g, MF_I32, mf_shape1(1), &least));
-    /* (t - back + 1) [position >= back] - 1: the row, or -1 */
+    /* (t - back + 1) [position >= back] - 1: the index of the row, or -1 */
     mf_tensor *row = mf_mul(g, mf_add(g, mf_arange(g, T), shift), has);
     row = mf_sub(g, row, mf->constant(g, MF_I32, mf_shape1(1), &one));
     return mf_gather_rows(g, in->x, row);

@@ -1,7 +1,7 @@
-/* counted: plugins of two kinds with tallies, for tests of sums over a step.
- *
- * An adapter: y = x g, where g follows the mean square of y's columns over the whole step.
- * With -DEXPERT an expert, y_e = W_e x, which demands k assignments of each token. */
+/* counted: plugins of two kinds with tallies, for tests of sums over a step. Without -DEXPERT
+ * it is an adapter: y = x g, where after_step moves each element of g towards 1 / (1 + s), and
+ * s is the mean square of y's column over the whole step. With -DEXPERT it is an expert: y_e =
+ * W_e x. It fails unless there are k assignments for each token. */
 #include <moefw/moefw.h>
 
 typedef struct {

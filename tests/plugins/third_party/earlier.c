@@ -22,9 +22,9 @@ static int init(void *self_, mf_ctx *ctx, const void *conf_, const mf_dims *dims
     return mf->param(ctx, "weight", mf_shape2(dims->experts, dims->dim), MF_NORMAL(1));
 }
 
-/* Returns for each token the row of x [T,d] that is `back` positions earlier, 0 where the
- * sequence has none. A gemm with a matrix of 0 and 1 could do this too, but 0 Inf is NaN: one
- * bad token would reach all others. */
+/* Returns for each token the row of x [T,d] that is `back` positions earlier; 0 if the sequence
+ * has no such token. A gemm with a matrix of 0 and 1 would compute the same, but 0 x Inf is
+ * NaN, so one bad token would affect all others. */
 static mf_tensor *rows_before(mf_graph *g, const mf_router_in *in, mf_tensor *x, int32_t back)
 {
     const int64_t T = (int64_t)in->batch * in->seq;
@@ -32,7 +32,7 @@ static mf_tensor *rows_before(mf_graph *g, const mf_router_in *in, mf_tensor *x,
     mf_tensor *ones = mf->constant(g, MF_I32, mf_shape1(1), &one),
               *lowest = mf->constant(g, MF_I32, mf_shape1(1), &least),
               *shift = mf->constant(g, MF_I32, mf_shape1(1), &minus);
-    /* (t - back + 1) [position >= back] - 1: the row, or -1 */
+    /* (t - back + 1) [position >= back] - 1: the index of the row, or -1 */
     mf_tensor *row =
         mf_mul(g, mf_add(g, mf_arange(g, T), shift), mf_greater(g, in->positions, lowest));
     return mf_gather_rows(g, x, mf_sub(g, row, ones));

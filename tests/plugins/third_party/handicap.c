@@ -1,10 +1,11 @@
-/* handicap: a router that is known to be worse, which a comparison must detect.
+/* handicap: a router that is known to be worse. A comparison must detect this.
  *
- * It is a linear router whose best expert is exchanged with a random one for a share of the
- * tokens (default 10 %): the random expert gets the logit of the best one, and so its gate. */
+ * It is a linear router. For a share of the tokens (default 10 %), its best expert is exchanged
+ * with a random expert, which gets the logit of the best one, and so its gate. */
 #include <moefw/moefw.h>
 
-/* Under other names the same router begins with other weights, which are drawn by name. */
+/* Under another name the same router begins with other weights, because initial weights are
+ * drawn by name. */
 #ifndef WEIGHT
 #define WEIGHT "weight"
 #define NAME   "handicap"

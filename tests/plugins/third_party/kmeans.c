@@ -1,7 +1,8 @@
-/* kmeans: experts are centroids; each is a moving average of the tokens that are nearest to it
- * (van den Oord et al. 2017, appendix A.1). Up to a number that is the same for all experts,
- * the logits are -|x - c|^2 / temperature; nothing is learned by gradient. Sums and counts of
- * the tokens are a tally, from which after_step updates the centroids, a buffer. */
+/* kmeans: experts are centroids. Each centroid is a moving average of the tokens that are
+ * nearest to it (van den Oord et al. 2017, appendix A.1). The logits are -|x - c|^2 /
+ * temperature, up to a number that is the same for all experts. No parameter is learned by
+ * gradient. Sums and counts of the tokens are a tally, from which after_step updates the
+ * centroids, a buffer. */
 #include <moefw/moefw.h>
 
 typedef struct {
@@ -23,7 +24,7 @@ static int init(void *self_, mf_ctx *ctx, const void *conf_, const mf_dims *dims
     return rc;
 }
 
-/* Counts the sums of the tokens nearest to each centroid, and their number: [E,d+1]. */
+/* Adds the tokens nearest to each centroid, and their number, to the tally [E,d+1]. */
 static void gather(const router *self, mf_ctx *ctx, mf_graph *g, const mf_router_in *in,
                    mf_tensor *logits)
 {

@@ -1,6 +1,6 @@
-/* mutual_wrong: the regularizer mutual_information, with the gradient of each entropy
- * multiplied by FACTOR, which is not 1: a small mistake in a difference of two numbers near
- * ln E. */
+/* mutual_wrong: the regularizer mutual_information, but the gradient of each entropy is
+ * multiplied by FACTOR, which is not 1. This is a small mistake in a difference of two numbers
+ * near ln E. */
 #include <moefw/moefw.h>
 
 static int same_infer(mf_infer *in)

@@ -1,5 +1,5 @@
-/* own_choice: a router that chooses experts and has no probabilities, or with huge = yes some
- * that are infinite. No router of the project is like that. */
+/* own_choice: a router that chooses experts itself and has no probabilities, or with huge = yes
+ * some infinite probabilities. No router of the project works like this. */
 #include <moefw/moefw.h>
 
 typedef struct {

@@ -24,7 +24,7 @@ static int same_shape(mf_infer *in)
     return MF_OK;
 }
 
-/* ---- q: x, m -> q; a composed gradient that is not the derivative ---- */
+/* ---- q: x, m -> q; a composed gradient rule that is not the derivative ---- */
 
 static int infer_round(mf_infer *in)
 {
@@ -60,7 +60,7 @@ static const mf_opdef op_round = {.size = sizeof(mf_opdef),
                                   .grad = grad_round,
                                   .diff_in = 1};
 
-/* ---- cap tanh(x / cap): a fused gradient, spread over threads ---- */
+/* ---- cap tanh(x / cap): a fused gradient rule, spread over threads ---- */
 
 enum { TILE = 4096 };
 

@@ -1,5 +1,5 @@
-/* skewed: a linear router that gives all tokens to `count` experts, from expert `first` on; the
- * others get none, if count >= top_k. */
+/* skewed: a linear router that assigns all tokens to `count` experts, from expert `first` on.
+ * The other experts get no tokens if count >= top_k. */
 #include <moefw/moefw.h>
 
 typedef struct {

@@ -1,8 +1,9 @@
-/* token_loss: what plugins learn of the losses of tokens, for tests.
+/* token_loss: plugins that read the losses of tokens, for tests.
  *
- * A regularizer: the mean of the losses over tokens with a target, the loss of the task.
- * With -DCONTROLLER a controller, which demands that the losses of all experts have the mean of
- * the step's loss, and moves the biases of experts with low losses up. */
+ * A regularizer: its loss is the mean of the losses over tokens with a target, which equals
+ * the loss of the task. With -DCONTROLLER a controller: it fails unless the mean of the
+ * losses of all experts equals the step's loss, and it increases the biases of experts with
+ * low losses. */
 #include <math.h>
 #include <moefw/moefw.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* changes: which settings a resumed run may change, by moefw/run.h: those of its model stay,
- * but files may be elsewhere; its manifest keeps the earlier values. */
+/* changes: which settings a resumed run may change, according to moefw/run.h. Settings of its
+ * model stay, but files may have other paths. The run's manifest keeps the earlier values. */
 #include "check_main.h"
 
 #include <moefw/moefw.h>
@@ -52,7 +52,7 @@ static moefw_run *configured(void)
     return run;
 }
 
-/* Trains a run of one step. */
+/* Trains a run for one step. */
 static void train(moefw_run *run, const char *path)
 {
     ok(run, moefw_run_start(run, path));
@@ -60,7 +60,7 @@ static void train(moefw_run *run, const char *path)
     moefw_run_free(run);
 }
 
-/* The configuration of the run, as it is to go on. */
+/* A run with the configuration with which the run at `path` is to continue. */
 static moefw_run *again(const char *path)
 {
     moefw_run *run = moefw_run_new();
@@ -140,8 +140,8 @@ END_TEST
 
 /* ---- the manifest ---- */
 
-/* Of a run of a version that did not write its configuration there, with what later versions or
- * other programs may add. The run is named by the files as they were. */
+/* A run of an early version has no configuration in its manifest, and later versions or other
+ * programs may have added members. The run is identified by its files as they were. */
 START_TEST(a_manifest_keeps_what_it_has)
 {
     static const char more[] = "\"odd\":{\"on\":true,\"off\":false,\"none\":null,\"list\":[1,"
@@ -166,7 +166,7 @@ START_TEST(a_manifest_keeps_what_it_has)
     manifest = realloc(manifest, n + m);
     ck_assert_ptr_nonnull(manifest);
     memcpy(manifest + n, config, m);
-    mf_hash_bytes(manifest, n + m, hash); /* of both files, one after the other */
+    mf_hash_bytes(manifest, n + m, hash); /* hash of both files, one after another */
     free(manifest);
     free(config);
 

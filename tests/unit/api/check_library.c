@@ -1,4 +1,4 @@
-/* library: moefw/run.h as a program uses it: own batches, errors, two models in two threads,
+/* library: uses moefw/run.h like a program: own batches, errors, two models in two threads,
  * routing, plugins linked into the program, resuming a run. */
 #include "check_main.h"
 
@@ -79,7 +79,7 @@ START_TEST(own_batches_are_learned)
     ok(run, moefw_run_evaluate_batch(run, &b, &apart));
     ck_assert_msg(apart < 0.6 * first, "%g", apart);
     ck_assert_int_eq(moefw_run_step(run, &b, NULL), MF_EUSAGE);
-    /* Positions without a target do not count, so the loss differs. */
+    /* loss with targets at half of the positions; positions without a target do not count */
     double half;
     for (int i = 0; i < TOKENS; i++)
         if (i % 2) targets[i] = -1;
@@ -113,7 +113,7 @@ START_TEST(batches_are_judged)
     b.size = 3;
     ck_assert_int_eq(moefw_run_step(run, &b, NULL), MF_EINVAL);
     b.size = sizeof b;
-    ok(run, moefw_run_step(run, &b, NULL)); /* the refused step changed nothing */
+    ok(run, moefw_run_step(run, &b, NULL)); /* succeeds: the refused step changed nothing */
     moefw_info info = {.size = sizeof info};
     ok(run, moefw_run_info(run, &info));
     ck_assert_int_eq(info.step, 1);
@@ -204,8 +204,8 @@ static int count_option(void *arg, const moefw_option *o)
     return seen[0] == 10000;
 }
 
-/* Options of these sections belong to plugins, which a name does not identify: there is a
- * router mlp, too. */
+/* Counts described options. Options of these sections belong to plugins, and a section does not
+ * identify a plugin: there is also a router named mlp. */
 static int count_described(void *arg, const moefw_option *o)
 {
     static const char *const of[][2] = {{"expert.dropout", "share of hidden"},
@@ -253,7 +253,7 @@ START_TEST(options_are_listed)
 }
 END_TEST
 
-/* ---- two models ---- */
+/* ---- models in threads ---- */
 
 typedef struct job {
     const char *router;
@@ -286,7 +286,8 @@ static void *train_and_write(void *arg)
     return NULL;
 }
 
-/* One after the other in one thread, then both at once: the same bits. */
+/* Trains two models one after another in one thread, then at the same time in two threads. The
+ * bits must be equal. */
 START_TEST(two_threads_train_two_models)
 {
     job alone[2] = {{.router = "linear"}, {.router = "sigmoid_bias"}};
@@ -309,8 +310,8 @@ END_TEST
 
 typedef struct built {
     const char *hidden;
-    float prob[4]; /* of the first token in the first layer */
-    int differ;    /* graphs that gave other probabilities than the first */
+    float prob[4]; /* probabilities of the first token in the first layer */
+    int differ;    /* number of graphs whose probabilities differ from the first */
 } built;
 
 static int keep_prob(void *arg, const moefw_routing *r)
@@ -319,8 +320,8 @@ static int keep_prob(void *arg, const moefw_routing *r)
     return 1;
 }
 
-/* Opens runs, and reads the routing of those whose router makes a matrix of hidden x hidden
- * numbers for each graph. */
+/* Opens runs and reads their routing. The router builds a matrix of hidden x hidden numbers for
+ * each graph. */
 static void *build_often(void *arg)
 {
     static const int32_t tokens[] = {1, 2, 3};
@@ -337,7 +338,7 @@ static void *build_often(void *arg)
     return NULL;
 }
 
-/* Graphs that two threads build at once share nothing that is written. */
+/* Two threads build graphs at the same time. They must not share memory that is written. */
 START_TEST(two_threads_build_two_graphs)
 {
     built alone[2] = {{.hidden = "1024"}, {.hidden = "512"}}, at_once[2];
@@ -380,7 +381,7 @@ static int judge_layer(void *arg, const moefw_routing *r)
     return ++*layers == 10;
 }
 
-/* If experts choose tokens, the number of experts of a token varies. */
+/* Counts choices. If experts choose tokens, the number of experts of a token varies. */
 static int count_choices(void *arg, const moefw_routing *r)
 {
     int *n = arg;
@@ -442,7 +443,7 @@ START_TEST(a_plugin_of_the_program)
     ck_assert_str_eq(moefw_run_get(own, "router.plugin"), "ours");
     ok(run, moefw_run_start(run, NULL));
     ok(own, moefw_run_start(own, NULL));
-    for (int i = 0; i < 5; i++) /* it computes the same as linear */
+    for (int i = 0; i < 5; i++) /* the plugin computes the same as `linear` */
         ck_assert(take_step(run, i) == take_step(own, i));
     moefw_run_free(run);
     moefw_run_free(own);
@@ -458,7 +459,7 @@ static void keep_floor(void *arg, const moefw_metrics *m)
 
 START_TEST(evaluations_have_their_floor)
 {
-    double floor[2] = {0, 0}; /* of evaluations, of steps */
+    double floor[2] = {0, 0}; /* floor of evaluations, and floor of steps */
     moefw_metrics m = {.size = sizeof m};
     moefw_run *run = moefw_run_new();
     ok(run, moefw_run_configure(run, "default"));
@@ -480,7 +481,7 @@ END_TEST
 
 /* ---- runs on disk ---- */
 
-/* A run that only generates has packed weights, which nothing else may read. */
+/* A run that only generates has packed weights, which only generation may read. */
 START_TEST(generators_only_generate)
 {
     const int32_t prompt[] = {1, 2, 3};
@@ -547,7 +548,7 @@ START_TEST(a_run_goes_on)
 }
 END_TEST
 
-/* Options that are set before a resume belong to the run from then on; those of its model do
+/* Options that are set before a resume apply to the resumed run. Options of its model do
  * not change. */
 START_TEST(a_run_goes_on_otherwise)
 {

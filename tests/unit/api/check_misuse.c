@@ -1,6 +1,6 @@
 /* misuse: moefw/run.h called with invalid arguments: no handle, no text, numbers out of range,
- * structs of a wrong size, names that do not exist. Each call says what it expects and changes
- * nothing. And the calls around text, whose results are checked byte for byte. */
+ * structs of a wrong size, unknown names. Each call names what it expects and changes nothing.
+ * Also tests the functions for texts, whose results are checked byte for byte. */
 #include "check_main.h"
 
 #include <math.h>
@@ -32,7 +32,7 @@ static void ok(const moefw_run *run, int rc)
     ck_assert_msg(rc == MF_OK, "%d: %s", rc, moefw_run_message(run));
 }
 
-/* The call failed with `code` and a message that contains `part`. */
+/* Checks that the call failed with `code` and a message that contains `part`. */
 static void failed(const moefw_run *run, int rc, int code, const char *part)
 {
     ck_assert_msg(rc == code && strstr(moefw_run_message(run), part), "%d: %s; expected %d, %s",
@@ -50,7 +50,7 @@ static moefw_run *configured(void)
     return run;
 }
 
-/* Opened for reading, with data, which make the vocabulary. */
+/* A run opened for reading. Its data determine the vocabulary. */
 static moefw_run *opened(void)
 {
     moefw_open_options o = MOEFW_OPEN_OPTIONS_INIT;
@@ -111,7 +111,7 @@ START_TEST(options_that_are_missing)
     failed(run, moefw_run_set(run, "train.lr", "fast"), MF_ECONFIG,
            "expected a number, found 'fast'");
     failed(run, moefw_run_set(run, "train.nothing", "1"), MF_ENOTFOUND, "train.nothing");
-    ok(run, moefw_run_set(run, "train.lr", "no")); /* yes and no are numbers here */
+    ok(run, moefw_run_set(run, "train.lr", "no")); /* for a number, yes and no are accepted */
     ok(run, moefw_run_step(run, NULL, &step));
     ck_assert_double_eq(step.lr, 0);
     ok(run, moefw_run_set(run, "train.lr", "yes"));
@@ -124,7 +124,7 @@ START_TEST(options_that_are_missing)
 }
 END_TEST
 
-/* Each allocation fails once; a call that has failed can be repeated. */
+/* Each allocation fails once. A call that has failed can be repeated. */
 START_TEST(options_without_memory)
 {
     moefw_run *run = configured();
@@ -159,7 +159,7 @@ START_TEST(structs_of_a_wrong_size)
     failed(run, moefw_run_generate(run, "a", 1, &s, NULL, NULL), MF_EINVAL, "found 5");
     newer.info.size = 2;
     failed(run, moefw_run_info(run, &newer.info), MF_EINVAL, "found 2");
-    /* a program of a later version: fields that this version does not know are zero */
+    /* a program of a later version: fields unknown to this version must be zero */
     memset(&newer, 0x55, sizeof newer);
     newer.info.size = sizeof newer;
     ok(run, moefw_run_info(run, &newer.info));
@@ -181,7 +181,7 @@ START_TEST(text_becomes_tokens_and_text_again)
     size_t n = 0, used = 0, piece;
     moefw_run *run = opened();
     ok(run, moefw_run_encode(run, text, strlen(text), id, 32, &n));
-    ck_assert_uint_eq(n, strlen(text)); /* bytes are the default's tokens */
+    ck_assert_uint_eq(n, strlen(text)); /* with the default tokenizer, tokens are bytes */
     for (size_t i = 0; i < n; i++) {
         const char *bytes = moefw_run_token_text(run, id[i], &piece);
         ck_assert_ptr_nonnull(bytes);
@@ -189,7 +189,7 @@ START_TEST(text_becomes_tokens_and_text_again)
         used += piece;
     }
     ck_assert(used == strlen(text) && memcmp(again, text, used) == 0);
-    /* room for three: no more are written, but all are counted */
+    /* space for three ids: only these are written, but all are counted */
     memset(id, 0x7f, sizeof id);
     ok(run, moefw_run_encode(run, text, strlen(text), id, 3, &n));
     ck_assert(n == strlen(text) && id[2] != 0x7f7f7f7f && id[3] == 0x7f7f7f7f);
@@ -250,7 +250,7 @@ START_TEST(sampling_within_its_bounds)
     ck_assert_int_eq(moefw_run_generate_tokens(run, NULL, 1, &good, NULL, NULL), MF_EINVAL);
     failed(run, moefw_run_generate(run, "", 0, &good, NULL, NULL), MF_EUSAGE, "prompt");
     ok(run, moefw_run_generate(run, "a", 1, &good, stop_at_three, &pieces));
-    ck_assert_int_eq(pieces, 3); /* the callback ended the text */
+    ck_assert_int_eq(pieces, 3); /* the callback stopped the text */
     moefw_run_free(run);
 }
 END_TEST
@@ -282,12 +282,12 @@ START_TEST(splits_and_batches_that_cannot_be)
            "expected at most 16 tokens in a row, found 17");
     b = (moefw_batch){sizeof b, 2, 2, tokens, tokens, NULL};
     ok(run, moefw_run_evaluate_batch(run, &b, &loss));
-    ok(run, moefw_run_evaluate_batch(run, &b, &again)); /* by the graph of the first call */
+    ok(run, moefw_run_evaluate_batch(run, &b, &again)); /* uses the graph of the first call */
     ck_assert(isfinite(loss) && loss == again);
     failed(run, moefw_run_routing(run, NULL, 1, NULL, NULL), MF_EINVAL, "");
     moefw_run_free(run);
     const int32_t rows[2 * 16] = {0};
-    run = configured(); /* a classifier has classes in place of targets */
+    run = configured(); /* a classifier has classes instead of targets */
     ok(run, moefw_run_set(run, "data.path", "none"));
     ok(run, moefw_run_set(run, "model.vocab", "32"));
     ok(run, moefw_run_set(run, "model.task", "classify"));
@@ -315,11 +315,11 @@ START_TEST(a_checkpoint_on_demand)
     ok(run, moefw_run_step(run, NULL, NULL));
     snprintf(path, sizeof path, "%s/run/ckpt/step-2/model.safetensors", dir);
     ck_assert_int_eq(access(path, F_OK), 0);
-    ok(run, moefw_run_step(run, NULL, NULL)); /* requested once, saved once */
+    ok(run, moefw_run_step(run, NULL, NULL)); /* a save that is requested once happens once */
     snprintf(path, sizeof path, "%s/run/ckpt/step-3", dir);
     ck_assert_int_ne(access(path, F_OK), 0);
     moefw_run_free(run);
-    /* with a slash at its end a path is a folder of runs */
+    /* a path with a slash at its end is a folder of runs */
     run = configured();
     snprintf(path, sizeof path, "%s/runs/", dir);
     ok(run, moefw_run_start(run, path));

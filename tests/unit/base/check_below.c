@@ -1,5 +1,5 @@
-/* below: no write goes through a link below a registered folder, at any depth; other paths are
- * used as they are. */
+/* below: below a registered folder, no write follows a link, at any depth. Other paths are
+ * used unchanged. */
 #include "check_main.h"
 
 #include "base/error.h"
@@ -16,7 +16,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* "outside" has the file f and the folder d; "run" has links to both, and files of its own. */
+/* Makes the folder "outside" with the file f and the folder d, and the folder "run" with links
+ * to both and with files of its own. */
 static void make(void)
 {
     ck_assert_int_eq(mf_remove_tree(scratch_path("outside")), MF_OK);
@@ -89,7 +90,7 @@ START_TEST(links_are_not_followed)
 }
 END_TEST
 
-/* A file with a name outside gets a copy before it is written, unless it is locked. */
+/* A file that also has a name outside is copied before it is written, unless it is locked. */
 START_TEST(other_names_stay)
 {
     const struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
@@ -143,11 +144,12 @@ START_TEST(files_of_its_own_are_written)
     ck_assert_int_eq(io->rename(scratch_path("run/own/h"), scratch_path("moved")), 0);
     ck_assert(mf_exists(scratch_path("moved")));
     ck_assert_int_eq(io->rmdir(scratch_path("run/own/deep")), 0);
-    /* A registered folder stays registered if another folder gets its name. */
+    /* A registered folder stays registered if it is renamed and another folder gets
+     * its name. */
     ck_assert_int_eq(rename(scratch_path("run"), scratch_path("run-before")), 0);
     ck_assert_int_eq(io->unlink(scratch_path("run/own/a/b/k")), 0);
     ck_assert(!mf_exists(scratch_path("run-before/own/a/b/k")));
-    /* These names are never made by the program. */
+    /* The program never makes such names, so they are not resolved. */
     ck_assert_int_eq(io->unlink(scratch_path("run/own/../own/h")), -1);
     ck_assert_int_eq(errno, EINVAL);
     mf_below_drop(inner);
@@ -155,7 +157,7 @@ START_TEST(files_of_its_own_are_written)
     mf_below_drop(NULL);
     ck_assert_int_eq(mf_remove_tree(scratch_path("run-before")), MF_OK);
     make();
-    /* No longer registered: links are followed, as anywhere. */
+    /* The folder is no longer registered, so links are followed as elsewhere. */
     ck_assert_int_eq(io->unlink(scratch_path("run/dir/g")), 0);
     ck_assert(!mf_exists(scratch_path("outside/d/g")));
     expect_failure(mf_below_add(scratch_path("none"), &b), MF_EIO, "none: cannot open");

@@ -1,5 +1,5 @@
-/* error: the recorded message, status codes, and the nearest name. Scripts rely on exit codes,
- * so they are written out here as numbers. */
+/* error: the recorded message, status codes, and the nearest name. Scripts depend on exit
+ * codes, so the numbers are written out here. */
 #include "check_main.h"
 
 #include "base/error.h"
@@ -73,7 +73,7 @@ START_TEST(long_messages_are_cut)
         ck_assert_uint_gt(n, 2040);
         ck_assert_str_eq(mf_error_message() + n - 3, "...");
         ck_assert_int_eq((unsigned char)mf_error_message()[n - 4], 0xA4);
-        /* mf_fail_context neither overflows nor loses its own words. */
+        /* mf_fail_context neither overflows nor loses the words that it adds. */
         mf_fail_context(MF_EIO, "where");
         ck_assert_int_eq(strncmp(mf_error_message(), "where: ", 7), 0);
         ck_assert_uint_lt(strlen(mf_error_message()), 2048);
@@ -126,7 +126,7 @@ START_TEST(each_thread_has_its_own)
 }
 END_TEST
 
-/* Scripts rely on these numbers, so they are written out here. */
+/* Scripts depend on these numbers, so they are written out here. */
 START_TEST(exit_codes)
 {
     static const struct {
@@ -184,7 +184,7 @@ START_TEST(nearest_name)
     memset(word, 'a', sizeof word);
     word[sizeof word - 1] = '\0';
     const char *const same[] = {word, NULL};
-    ck_assert_ptr_null(mf_nearest(word, same)); /* too long for a name */
+    ck_assert_ptr_null(mf_nearest(word, same)); /* the word is too long for a name */
     word[20] = '\0';
     ck_assert_ptr_eq(mf_nearest("aaaaaaaaaaaaaaaaabbb", same), word);
 }

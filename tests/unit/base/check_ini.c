@@ -62,7 +62,8 @@ START_TEST(plain_file)
     ck_assert(!mf_ini_at(ini, 2)->used);
     ck_assert_ptr_null(mf_ini_get(ini, "model", "none"));
     ck_assert_ptr_null(mf_ini_get(ini, "none", "dim"));
-    ck_assert_ptr_null(mf_ini_get(ini, "model", "")); /* "" is the section, no entry */
+    ck_assert_ptr_null(mf_ini_get(ini, "model", "")); /* an empty name is the section itself,
+                                                       * which is not an entry */
     ck_assert_ptr_null(mf_ini_get(ini, "model", "DIM"));
     ck_assert(mf_ini_has_section(ini, "plugin hadamard"));
     ck_assert(!mf_ini_has_section(ini, "plugin"));
@@ -201,7 +202,7 @@ START_TEST(bad_texts)
         ck_assert_int_eq(load(ini, "[old]\nkept = 1"), MF_OK);
         ck_assert_msg(load(ini, table[i].text) == MF_ECONFIG, "accepted: %s", table[i].text);
         ck_assert_str_eq(mf_error_message(), table[i].message);
-        ck_assert_int_eq(mf_ini_count(ini), 1); /* no entry changed */
+        ck_assert_int_eq(mf_ini_count(ini), 1); /* no entry has changed */
         ck_assert(!mf_ini_has_section(ini, "s"));
         ck_assert_str_eq(value(ini, "old", "kept"), "1");
         mf_ini_free(ini);
@@ -226,11 +227,11 @@ START_TEST(limits)
     char text[1200], want[512];
     mf_ini *ini = mf_ini_new();
     memset(want, 'v', sizeof want);
-    want[190 - 4] = '\0'; /* "k = " and the value make 190 */
+    want[190 - 4] = '\0'; /* "k = " and the value have 190 bytes together */
     snprintf(text, sizeof text, "[s]\nk = %s\n", want);
     ck_assert_int_eq(load(ini, text), MF_OK);
     ck_assert_str_eq(value(ini, "s", "k"), want);
-    snprintf(text, sizeof text, "[t]\nk = %s\r\n", want); /* the CR does not count */
+    snprintf(text, sizeof text, "[t]\nk = %s\r\n", want); /* the CR is not counted */
     ck_assert_int_eq(load(ini, text), MF_OK);
     ck_assert_str_eq(value(ini, "t", "k"), want);
     snprintf(text, sizeof text, "[u]\nk = v%s\n", want);
@@ -239,7 +240,8 @@ START_TEST(limits)
     snprintf(text, sizeof text, "[u]\n; %s%s\n", want, want);
     ck_assert_int_eq(load(ini, text), MF_ECONFIG);
     ck_assert_str_eq(mf_error_message(), "f.ini:2: line of 374 bytes: expected at most 190");
-    snprintf(text, sizeof text, "[u]\nk=v%s\n", want); /* fits, but not as "k = v..." */
+    snprintf(text, sizeof text, "[u]\nk=v%s\n", want); /* fits as "k=v...", but not as "k
+                                                        * = v..." */
     ck_assert_int_eq(load(ini, text), MF_ECONFIG);
     ck_assert_str_eq(mf_error_message(),
                      "f.ini:2: key 'k' and its value have 188 bytes: expected at most 187");
@@ -260,7 +262,8 @@ START_TEST(big_texts)
     ck_assert_int_eq(mf_ini_load_text(ini, "g.ini", text, MIB + 1), MF_ECONFIG);
     ck_assert_str_eq(mf_error_message(),
                      "g.ini: file is too large: expected at most 1048576 bytes");
-    /* As many keys and sections as a file can hold, and the end of the text. */
+    /* A file with as many keys and sections as allowed, and a text without an end of line at
+     * its end. */
     size_t n = 0;
     int keys = 0;
     for (; keys < 5000; keys++)
@@ -288,7 +291,7 @@ START_TEST(files)
     ck_assert_str_eq(mf_ini_get(ini, "s", "k")->file, path);
     ck_assert_int_eq(mf_ini_load(ini, scratch_path("none.ini")), MF_ENOTFOUND);
     ck_assert_int_eq(mf_ini_load(ini, scratch_dir()),
-                     MF_ECONFIG); /* inih takes it for an empty file */
+                     MF_ECONFIG); /* inih would treat the text as an empty file */
     snprintf(want, sizeof want, "%s: expected a regular file, found a directory",
              scratch_dir());
     ck_assert_str_eq(mf_error_message(), want);
@@ -394,7 +397,7 @@ START_TEST(set_options)
     char text[300] = "a.b=";
     mf_ini *ini = mf_ini_new();
     memset(text + 4, 'v', 187);
-    ck_assert_int_eq(mf_ini_set(ini, text, 1), MF_ECONFIG); /* "b = " and 187 make 191 */
+    ck_assert_int_eq(mf_ini_set(ini, text, 1), MF_ECONFIG); /* "b = " and 187 bytes are 191 */
     ck_assert_str_eq(mf_error_message(),
                      "a.b: key and value have 188 bytes: expected at most 187");
     text[4 + 186] = '\0';
@@ -436,7 +439,8 @@ START_TEST(without_memory)
             if (ini) {
                 rc = load(ini, text);
                 if (rc == MF_OK) count = 100;
-                ck_assert_int_eq(mf_ini_count(ini), count); /* all or nothing */
+                ck_assert_int_eq(mf_ini_count(ini), count); /* on failure no assignment
+                                                             * takes effect */
                 if (rc == MF_OK) rc = mf_ini_set(ini, "s.key5=x", 1);
                 if (rc == MF_OK) count++;
                 ck_assert_int_eq(mf_ini_count(ini), count);
@@ -454,7 +458,7 @@ START_TEST(without_memory)
 }
 END_TEST
 
-/* Entries of three sources, of which the second is of assignments. */
+/* Entries come from three sources; the second source is assignments. */
 START_TEST(entries_of_a_section)
 {
     static const char *const keys[] = {"plugin", "x", "plugin", "y"};
@@ -500,7 +504,7 @@ START_TEST(the_greatest_number_of_lines)
 }
 END_TEST
 
-/* Standard input is read once, and a failed read counts as none. */
+/* Standard input is read once. After a failed read it can be read again. */
 START_TEST(standard_input)
 {
     const int before = dup(STDIN_FILENO);
@@ -513,7 +517,7 @@ START_TEST(standard_input)
     ck_assert_int_eq(mf_read_input("-", 0, &data, &n), MF_EIO);
     ck_assert_ptr_nonnull(strstr(mf_error_message(), "standard input: cannot read"));
     ck_assert_ptr_nonnull(strstr(mf_error_message(), strerror(EISDIR)));
-    /* more than the first reads take */
+    /* more bytes than the first reads return */
     enum { LONG = 200000 };
     static char text[LONG];
     for (int i = 0; i < LONG; i++)

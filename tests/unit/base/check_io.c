@@ -1,5 +1,5 @@
-/* io: whole files, the writer, directories, hashes. Tests with faults repeat their work, and
- * let each IO call or allocation fail in turn. */
+/* io: whole files, the writer, directories, hashes. Tests with faults repeat their work; in
+ * each repetition another IO call or allocation fails. */
 #include "check_main.h"
 
 #include "base/error.h"
@@ -101,7 +101,7 @@ START_TEST(refused_files)
     ck_assert_ptr_nonnull(strstr(mf_error_message(), "found a directory"));
     ck_assert_int_eq(mf_read_file("/dev/null", 0, &data, &n), MF_EINPUT);
     ck_assert_int_eq(mkfifo(fifo, 0600), 0);
-    ck_assert_int_eq(mf_read_file(fifo, 0, &data, &n), MF_EINPUT); /* must not block */
+    ck_assert_int_eq(mf_read_file(fifo, 0, &data, &n), MF_EINPUT); /* a FIFO must not block */
     unlink(fifo);
 }
 END_TEST
@@ -142,7 +142,7 @@ START_TEST(atomic_write)
 }
 END_TEST
 
-/* Files left by a killed process with the same process id must have no effect. */
+/* Files that a killed process with the same process id has left must have no effect. */
 START_TEST(atomic_write_with_leftovers)
 {
     const char *path = scratch_path("atomic-left/file");
@@ -191,8 +191,8 @@ START_TEST(atomic_write_here)
 END_TEST
 
 /* The central test. Whatever call fails, path contains all of the old or all of the new text.
- * Success means the new text. Nothing leaks, and no other file remains, unless removing it
- * fails, too. */
+ * Success means that it contains the new text. Nothing leaks, and no other file remains, unless
+ * removing it fails, too. */
 START_TEST(atomic_write_with_faults)
 {
     static const int errors[] = {ENOSPC, EIO, EDQUOT};
@@ -217,8 +217,8 @@ START_TEST(atomic_write_with_faults)
                 ck_assert_msg(is_new || is_old, "torn by %s", fault_hit_call());
                 if (rc == MF_OK) {
                     ck_assert(is_new);
-                    /* Only closing the directory may fail without an error, because it was
-                     * synced before. */
+                    /* Only closing the directory may fail without an error, because the
+                     * directory was synced before. */
                     ck_assert(!hit || strcmp(fault_hit_call(), "close") == 0);
                 } else {
                     ck_assert(hit);
@@ -323,7 +323,7 @@ START_TEST(writer_writes)
     ck_assert_uint_eq(w.bytes, n);
     ck_assert_int_eq(mf_writer_close(&w, false), MF_OK);
     assert_content(path, want, n);
-    ck_assert_int_eq(mf_writer_open(&w, path, true), MF_EIO); /* exclusive */
+    ck_assert_int_eq(mf_writer_open(&w, path, true), MF_EIO); /* exclusive: the file exists */
     ck_assert_ptr_nonnull(strstr(mf_error_message(), "File exists"));
     mf_writer_put(&w, "lost", 4);
     ck_assert_int_eq(mf_writer_close(&w, true), MF_EIO);
@@ -331,7 +331,8 @@ START_TEST(writer_writes)
     ck_assert_int_eq(mf_writer_open(&w, path, false), MF_OK);
     ck_assert_int_eq(mf_writer_close(&w, false), MF_OK);
     assert_content(path, "", 0);
-    ck_assert_int_eq(mf_writer_close(&w, false), MF_OK); /* it was closed before */
+    ck_assert_int_eq(mf_writer_close(&w, false), MF_OK); /* succeeds: the writer was
+                                                          * closed before */
     mf_writer zeroed = {0};
     ck_assert_int_eq(mf_writer_close(&zeroed, true), MF_OK);
 }
@@ -347,7 +348,7 @@ static int writer_work(const char *path)
     for (int i = 0; i < 4; i++)
         mf_writer_put(&w, chunk, sizeof chunk);
     mf_writer_printf(&w, "%0600d", 1);
-    /* another error, recorded before close, must not hide the writer's */
+    /* an error recorded before close must not hide the writer's error */
     mf_fail(MF_EINVAL, "somebody else's error");
     return mf_writer_close(&w, true);
 }
@@ -396,7 +397,7 @@ START_TEST(writer_without_memory)
             ck_assert_int_eq(fault_io_open(), 0);
             ck_assert_int_eq(rc, hit ? MF_ENOMEM : MF_OK);
             if (!hit) {
-                ck_assert_int_eq(n, 4); /* path, buffer, long text */
+                ck_assert_int_eq(n, 4); /* three allocations: path, buffer, long text */
                 break;
             }
         }
@@ -432,8 +433,9 @@ START_TEST(no_memory_elsewhere)
 }
 END_TEST
 
-/* A process that is killed between mkdir and the sync of the parent leaves a directory whose
- * entry may be lost with the power, and with it what the next process saves there. */
+/* A process may be killed between mkdir and the sync of the parent. The entry of the directory
+ * may then be lost with the power, together with everything that the next process saves in it.
+ * So the entry is synced again. */
 START_TEST(entry_of_existing_directory_is_synced)
 {
     const char *path = scratch_path("entries/run");
@@ -447,7 +449,8 @@ START_TEST(entry_of_existing_directory_is_synced)
         ck_assert_int_eq(fault_io_open(), 0);
         if (!hit) {
             ck_assert_int_eq(rc, MF_OK);
-            ck_assert_int_eq(n, 5); /* mkdir; open, fsync and close of the parent */
+            ck_assert_int_eq(n, 5); /* the calls are mkdir; open, fsync and close of
+                                     * the parent */
             break;
         }
         ck_assert_int_eq(rc, strcmp(call, "close") == 0 ? MF_OK : MF_EIO);
@@ -470,7 +473,7 @@ START_TEST(directories)
     int n;
     const char *top = fresh_dir("dirs");
     ck_assert_int_eq(mf_mkdirs(scratch_path("dirs/a//b/c/")), MF_OK);
-    /* a second time: they exist */
+    /* succeeds again: the folders exist */
     ck_assert_int_eq(mf_mkdirs(scratch_path("dirs/a/b/c")), MF_OK);
     ck_assert(mf_is_dir(scratch_path("dirs/a/b/c")));
     scratch_write(scratch_path("dirs/zeta"), "z", 1);
@@ -492,7 +495,7 @@ START_TEST(directories)
     ck_assert_int_eq(mf_mkdir(scratch_path("dirs/a/one")), MF_OK);
     ck_assert_int_eq(mf_mkdir(scratch_path("dirs/gone/one")), MF_EIO);
     ck_assert(!mf_exists(scratch_path("dirs/gone")));
-    fault_io(1, FAULT_FROM, EACCES); /* not accessible, but it exists */
+    fault_io(1, FAULT_FROM, EACCES); /* the path is not accessible, but exists */
     ck_assert_int_eq(mf_mkdirs(scratch_path("dirs/a/b")), MF_OK);
     ck_assert_int_eq(mf_mkdirs(scratch_path("dirs/a/new")), MF_EIO);
     ck_assert_ptr_nonnull(strstr(mf_error_message(), strerror(EACCES)));
@@ -517,9 +520,9 @@ START_TEST(remove_tree_stays_inside)
     ck_assert_int_eq(mf_remove_tree(scratch_path("tree")), MF_OK);
     ck_assert(!mf_exists(scratch_path("tree")));
     ck_assert(mf_exists(scratch_path("outside/keep")));
-    /* a missing path is no error */
+    /* not an error */
     ck_assert_int_eq(mf_remove_tree(scratch_path("tree")), MF_OK);
-    ck_assert_int_eq(mf_remove_tree(scratch_path("outside/keep")), MF_OK); /* a file */
+    ck_assert_int_eq(mf_remove_tree(scratch_path("outside/keep")), MF_OK); /* a single file */
     ck_assert_int_eq(entries(scratch_path("outside")), 0);
     scratch_write(scratch_path("outside/file"), "f", 1);
     ck_assert_int_eq(mf_remove_tree(scratch_path("outside/file/x")), MF_EIO);

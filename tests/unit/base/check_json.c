@@ -1,5 +1,5 @@
-/* json: which texts are read, which are refused, what is written, and that reading returns what
- * was written. */
+/* json: which texts are read, which are refused, what is written, and that reading returns the
+ * written values. */
 #include "check_main.h"
 
 #include "base/error.h"
@@ -118,12 +118,13 @@ START_TEST(bad_documents)
 }
 END_TEST
 
-/* Files contain such numbers where they are not needed: 1e30 is "no limit" in transformers. */
+/* Files contain numbers out of range in members that are not needed: 1e30 means "no limit"
+ * in transformers. */
 START_TEST(numbers_beyond_their_types)
 {
     static const struct {
         const char *text;
-        double value; /* 0: a number that cannot be read */
+        double value; /* 0: the number cannot be read */
     } table[] = {{"9223372036854775807", 9223372036854775807.0},
                  {"9223372036854775808", 9223372036854775808.0},
                  {"-9223372036854775809", -9223372036854775808.0},
@@ -140,7 +141,8 @@ START_TEST(numbers_beyond_their_types)
         char text[256];
         double before, value = -1, after;
         int64_t whole;
-        /* Numbers on both sides, in the order of the file; digits in strings do not count. */
+        /* Numbers are on both sides of a string, in the order of the file. Digits in strings do
+         * not count. */
         snprintf(
             text, sizeof text,
             "{\"z\": 1.5, \"1e400\": \"9 Infinity \\\" 1\", \"y\": [%s, 2, {\"x\":%s}], \"a\": "
@@ -290,7 +292,7 @@ START_TEST(written_text)
 }
 END_TEST
 
-/* Invalid UTF-8 in strings must not produce a file that readers refuse. */
+/* Invalid UTF-8 in strings must not lead to a file that readers refuse. */
 START_TEST(bad_bytes_become_marks)
 {
     static const char *const table[][2] = {{"a\xFFz", "\"a\\ufffdz\""},
@@ -380,11 +382,12 @@ START_TEST(writer_misuse)
         table[i](w);
         ck_assert_msg(!mf_jw_text(w, NULL), "case %zu", i);
         ck_assert_int_eq(mf_error_code(), MF_EINVAL);
-        mf_fail(MF_EIO, "another error"); /* which does not hide the writer's */
+        mf_fail(MF_EIO, "another error"); /* another error, which must not hide the
+                                           * writer's error */
         ck_assert_ptr_null(mf_jw_text(w, NULL));
         ck_assert_int_eq(mf_error_code(), MF_EINVAL);
         ck_assert_ptr_nonnull(strstr(mf_error_message(), "JSON writer: "));
-        mf_jw_reset(w); /* after a reset it can be used */
+        mf_jw_reset(w); /* after a reset the writer can be used again */
         mf_jw_bool(w, true);
         ck_assert_str_eq(mf_jw_text(w, NULL), "true");
     }
@@ -443,7 +446,8 @@ START_TEST(without_memory)
 }
 END_TEST
 
-/* jansson's scanner would lose characters of a long token, or end the process. */
+/* Tokens that are too long for memory. jansson's scanner would lose characters of a long token,
+ * or end the process. */
 START_TEST(tokens_that_memory_does_not_hold)
 {
     enum { LONG = 20000 };

@@ -45,7 +45,7 @@ START_TEST(large_blocks_begin_with_a_large_page)
 }
 END_TEST
 
-/* Large blocks are zero, but take no memory before they are touched. */
+/* Large blocks are zero, but need no memory until they are accessed. */
 START_TEST(large_blocks_take_no_memory_at_first)
 {
     const size_t bytes = ((size_t)64 << 20) + 100, page = 4096;
@@ -59,11 +59,12 @@ START_TEST(large_blocks_take_no_memory_at_first)
             resident += in & 1;
         }
         ck_assert_uint_eq(resident, 0);
-        size_t other = 0; /* one assertion, since Check writes a message for each */
+        size_t other = 0; /* collected for a single assertion, because Check writes a message
+                           * for each assertion */
         for (size_t i = 0; i < bytes; i++)
             other += block[i] != 0;
         ck_assert_uint_eq(other, 0);
-        memset(block, 1, bytes); /* what the second pass may get */
+        memset(block, 1, bytes); /* the second pass may get this memory again */
         mf_free(block);
     }
 }
@@ -78,7 +79,7 @@ START_TEST(too_much_is_refused)
     ck_assert_ptr_null(mf_alloc_raw(SIZE_MAX));
     ck_assert_int_eq(mf_error_code(), MF_ENOMEM);
     mf_error_clear();
-    /* too large with a large page's alignment */
+    /* too large with the alignment of a large page */
     ck_assert_ptr_null(mf_alloc_raw(PTRDIFF_MAX - 100));
     ck_assert_int_eq(mf_error_code(), MF_ENOMEM);
     mf_error_clear();
@@ -192,7 +193,7 @@ START_TEST(nth_allocation_fails)
             ck_assert_int_eq(rc, hit ? MF_ENOMEM : MF_OK);
             ck_assert_int_eq(mf_error_code(), rc);
             if (!hit) {
-                ck_assert_int_gt(n, 5); /* several calls failed */
+                ck_assert_int_gt(n, 5); /* several calls have failed */
                 break;
             }
         }

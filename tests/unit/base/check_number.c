@@ -203,8 +203,8 @@ static bool has_comma(const char *name)
     return setlocale(LC_ALL, name) && strcmp(localeconv()->decimal_point, ",") == 0;
 }
 
-/* Sets a locale with a decimal comma, which it creates if the system has none. False if
- * that fails: musl has points alone, whatever the name. */
+/* Sets a locale with a decimal comma, and creates it if the system has none. Returns false if
+ * that fails. musl always uses a point, whatever the name of the locale. */
 static bool enter_comma_locale(void)
 {
     static const char *const names[] = {"de_DE.UTF-8", "de_DE.utf8", "fr_FR.UTF-8", "de_DE"};

@@ -1,5 +1,5 @@
-/* parallel: every tile runs once, nesting, thread numbers, the same bits at any number of
- * threads, and no thread before the first parallel call. */
+/* parallel: every tile runs once; nesting; thread numbers; the same bits with any number of
+ * threads; and no thread is created before the first parallel call. */
 #include "check_main.h"
 
 #include "base/thread/parallel.h"
@@ -31,7 +31,7 @@ static int threads_of_process(void)
     return n;
 }
 
-/* Must be the first test, while the process has only one thread. */
+/* This must be the first test, because the process must still have only one thread. */
 START_TEST(nothing_starts_unasked)
 {
     int at_start = threads_of_process();
@@ -39,7 +39,7 @@ START_TEST(nothing_starts_unasked)
     ck_assert_int_eq(n, 4);
     ck_assert_int_eq(mf_parallel_threads(), 4);
     ck_assert_int_eq(threads_of_process(), at_start);
-    /* Without other threads a forked child can compute. */
+    /* Without other threads a forked child can compute in parallel. */
     pid_t child = fork();
     if (child == 0) {
         static atomic_int count[TILES];
@@ -69,7 +69,7 @@ START_TEST(every_tile_once)
 }
 END_TEST
 
-/* More threads than there are shares of tiles. */
+/* There are more threads than shares of tiles. */
 START_TEST(many_threads)
 {
     static atomic_int count[TILES];
@@ -97,7 +97,7 @@ static void inner_tile(void *arg, int64_t tile)
     r->all->self[r->row][tile] = pthread_self();
 }
 
-/* Tiles that have begun. */
+/* Number of tiles that have begun. */
 static atomic_int begun;
 
 static void wait_until_begun(int n)
@@ -110,7 +110,7 @@ static void outer_tile(void *arg, int64_t tile)
 {
     nested *all = arg;
     begun++;
-    wait_until_begun(2); /* so that one thread does not run all tiles */
+    wait_until_begun(2); /* waits so that one thread does not run all tiles */
     nested_row r = {all, tile};
     all->outer[tile] = pthread_self();
     mf_parallel(8, inner_tile, &r);
@@ -142,7 +142,7 @@ static void first_is_last(void *arg, int64_t tile)
     begun++;
 }
 
-/* Other threads take the tiles of a thread that is blocked. */
+/* Other threads run the tiles of a thread that is blocked. */
 START_TEST(a_stopped_thread_delays_one_tile)
 {
     int before_it = -1;
@@ -193,7 +193,8 @@ START_TEST(thread_numbers)
     ck_assert_int_ge(usual, 1);
     ck_assert_int_eq(mf_parallel_set_threads(-5), usual);
     ck_assert_int_eq(mf_parallel_set_threads(1 << 30), MF_THREADS_MAX);
-    ck_assert_int_eq(mf_parallel_set_threads(0), usual); /* not the number set in between */
+    ck_assert_int_eq(mf_parallel_set_threads(0), usual); /* the default number, not the number
+                                                          * that was set before */
 }
 END_TEST
 

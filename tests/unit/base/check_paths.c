@@ -1,5 +1,5 @@
-/* paths: which paths lead down, and where the program finds its own files. The test copies
- * itself into other folders and runs the copies. With the first argument "ask" it prints the
+/* paths: which paths lead downwards, and where the program finds its own files. The test copies
+ * itself to other folders and runs the copies. With the first argument "ask" it prints the
  * folders that it finds. */
 #include "check_main.h"
 
@@ -51,7 +51,7 @@ START_TEST(in_place)
     ck_assert_ptr_nonnull(strstr(answer, "source /some/source\n"));
     snprintf(want, sizeof want, "called %s/tree/build/moefw\n", scratch);
     ck_assert_ptr_nonnull(strstr(answer, want));
-    /* started from the parent folder, and from its own */
+    /* started from the parent folder, and from its own folder */
     answer = ask("/tree/build", "cd \"$d/..\"");
     ck_assert_ptr_nonnull(strstr(answer, "called build/moefw\n"));
     answer = ask("/tree/build", "cd \"$d\"");
@@ -101,7 +101,7 @@ START_TEST(staged)
 }
 END_TEST
 
-/* A test that sets the folder reads no settings of the machine. */
+/* A test that sets the settings folder reads no settings of the machine. */
 START_TEST(settings_of_a_test)
 {
     mf_paths_set_settings("/nowhere");

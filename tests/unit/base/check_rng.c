@@ -29,7 +29,7 @@ START_TEST(known_answers)
 }
 END_TEST
 
-/* FNV-1a 64 of "" and "a" and "foobar" (Fowler, Noll, Vo: published test vectors). */
+/* FNV-1a 64 of "", "a" and "foobar" (published test vectors of Fowler, Noll, Vo). */
 START_TEST(stream_names)
 {
     ck_assert(mf_rng_stream("") == 0xcbf29ce484222325u);
@@ -65,7 +65,7 @@ START_TEST(fills_equal_single_draws)
             ck_assert(u[i] == mf_rng_uniform(3, 4, 5, i));
             ck_assert(g[i] == mf_rng_normal(3, 4, 5, i));
         }
-        ck_assert(u[n] == 77 && g[n] == 77); /* nothing is written after the end */
+        ck_assert(u[n] == 77 && g[n] == 77); /* nothing is written beyond the end */
     }
 }
 END_TEST
@@ -163,7 +163,7 @@ START_TEST(below_stays_below)
         count[mf_rng_below(1, 2, 3, i, SIDES)]++;
     for (int i = 0; i < SIDES; i++)
         ck_assert_int_lt(abs(count[i] - N / SIDES), 460); /* 5 standard deviations */
-    /* Two indices give two draws. */
+    /* Different indices have different draws. */
     uint64_t a = mf_rng_below(1, 2, 3, 0, UINT64_MAX), b = mf_rng_below(1, 2, 3, 1, UINT64_MAX);
     ck_assert(a != b);
 }

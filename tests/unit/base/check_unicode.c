@@ -57,7 +57,7 @@ START_TEST(forms)
         {MF_UNICODE_NFC, "nai\xCC\x88ve", "na\xC3\xAFve"},
         {MF_UNICODE_NFD, "na\xC3\xAFve", "nai\xCC\x88ve"},
         {MF_UNICODE_NFC, "\xE2\x84\xAB", "\xC3\x85"},               /* Angstrom sign */
-        {MF_UNICODE_NFC, "q\xCC\x87\xCC\xA3", "q\xCC\xA3\xCC\x87"}, /* marks sorted */
+        {MF_UNICODE_NFC, "q\xCC\x87\xCC\xA3", "q\xCC\xA3\xCC\x87"}, /* marks are sorted */
         {MF_UNICODE_NFC, "\xE1\xBA\x9B\xCC\xA3", "\xE1\xBA\x9B\xCC\xA3"},
         {MF_UNICODE_NFD, "\xE1\xBA\x9B\xCC\xA3", "\xC5\xBF\xCC\xA3\xCC\x87"},
         {MF_UNICODE_NFKC, "\xE1\xBA\x9B\xCC\xA3", "\xE1\xB9\xA9"},
@@ -65,7 +65,7 @@ START_TEST(forms)
         {MF_UNICODE_NFC, "\xEF\xAC\x81", "\xEF\xAC\x81"},
         /* an excluded composition */
         {MF_UNICODE_NFC, "\xE0\xA5\x98", "\xE0\xA4\x95\xE0\xA4\xBC"},
-        /* Hangul from jamo: two, then three to a syllable */
+        /* Hangul syllables from two and from three jamo */
         {MF_UNICODE_NFC, "\xE1\x84\x92\xE1\x85\xA1\xE1\x86\xAB", "\xED\x95\x9C"},
         {MF_UNICODE_NFC, "\xED\x95\x98\xE1\x86\xAB", "\xED\x95\x9C"},
         {MF_UNICODE_NFD, "\xED\x95\x9C", "\xE1\x84\x92\xE1\x85\xA1\xE1\x86\xAB"},
@@ -80,7 +80,8 @@ START_TEST(forms)
 }
 END_TEST
 
-/* A prefix that is plain stays so whatever follows; a part ends before the next base. */
+/* A plain prefix stays plain, whatever follows it. A part ends before the next
+ * base character. */
 START_TEST(parts)
 {
     ck_assert_uint_eq(mf_unicode_plain(MF_UNICODE_NFC, "ab\xC3\xA9", 4), 4);
@@ -90,7 +91,8 @@ START_TEST(parts)
     ck_assert_uint_eq(mf_unicode_part("e\xCC\x81\xCC\x82x", 6), 5);
     ck_assert_uint_eq(mf_unicode_part("\xE1\x84\x92\xE1\x85\xA1\xE1\x86\xAB\xED\x95\x9C", 12),
                       9);
-    static char marks[4 * MF_UNICODE_PART]; /* runs of marks are cut, and fill no buffer */
+    static char marks[4 * MF_UNICODE_PART]; /* long runs of marks are cut, so no
+                                             * buffer overflows */
     for (size_t i = 0; i < sizeof marks; i += 2)
         memcpy(marks + i, i % 4 ? "\xCC\xA3" : "\xCC\x81", 2);
     ck_assert_uint_eq(mf_unicode_part(marks, sizeof marks), MF_UNICODE_PART);

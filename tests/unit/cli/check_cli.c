@@ -1,6 +1,6 @@
-/* cli: how the command line uses tables of other kinds than those of the present verbs
- * (words of help, lines of the manual), and the same signal twice. The verbs of this program
- * are its own. */
+/* cli: how the command line uses kinds of tables that the present verbs do not have (words of
+ * help, lines of the manual), and the same signal twice. The verbs of this program exist only
+ * for this test. */
 #include "check_main.h"
 
 #include <signal.h>
@@ -45,7 +45,7 @@ const mf_verb *const mf_verbs[] = {&probe, NULL};
 
 static char text[1 << 16];
 
-/* The output of the call. */
+/* Returns the output of the call. */
 static const char *printed(void (*call)(void))
 {
     FILE *to = tmpfile();
@@ -99,7 +99,7 @@ START_TEST(a_table_has_at_most_128_columns)
 }
 END_TEST
 
-/* Gets two signals, one after the other. */
+/* Raises two signals, one after another. */
 static void get_two(void *arg)
 {
     const int *number = arg;
@@ -110,7 +110,8 @@ static void get_two(void *arg)
     if (mf_signals_stop() != number[1]) _exit(2);
 }
 
-/* The signal that ends a child which gets `first`, then `second`; 0: it ends by itself. */
+/* The signal that ends a child which receives `first`, then `second`; 0: the child ends
+ * by itself. */
 static int ended_by(int first, int second)
 {
     const int status = child_status(get_two, (int[]){first, second}, NULL, 0);
@@ -122,7 +123,7 @@ START_TEST(the_same_signal_twice_ends_the_process)
 {
     static const int stops[] = {SIGINT, SIGTERM, SIGHUP, SIGXCPU};
     for (int i = 0; i < 4; i++) {
-        signal(stops[i], SIG_DFL); /* the caller may ignore it */
+        signal(stops[i], SIG_DFL); /* because the caller of the test may ignore the signal */
         ck_assert_int_eq(ended_by(stops[i], stops[i]), stops[i]);
     }
     ck_assert_int_eq(ended_by(SIGINT, SIGTERM), 0);

@@ -1,6 +1,6 @@
-/* join: a process that reaches the port of rank 0 without the token changes nothing; one that
- * pretends to be rank 0 does not get the token, and its messages are not obeyed; and a text of
- * a peer is not used before it is terminated and made printable. */
+/* join: a process that reaches the port of rank 0 without the token has no effect. A process
+ * that pretends to be rank 0 does not get the token, and its messages are not obeyed. A text
+ * from a peer is not used before it is terminated and made printable. */
 #include "check_main.h"
 
 #include "comm/join.c"
@@ -10,7 +10,7 @@
 
 static const char token[] = "0123456789abcdef0123456789abcdef";
 
-/* A port that nothing uses now. */
+/* A port that is not in use. */
 static int free_port(void)
 {
     struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
@@ -42,7 +42,7 @@ typedef struct said {
     char text[256];
 } said;
 
-/* Starts rank 0 of two as a process; read_rank0 gives its output. */
+/* Starts rank 0 of two ranks as a process. read_rank0 reads its output. */
 static pid_t start_rank0(int port, double seconds, int *ret_pipe)
 {
     int ends[2];
@@ -104,7 +104,7 @@ static secret secret_of(const char *text)
     return s;
 }
 
-/* Greets rank 0 as a process that has this token. */
+/* Greets rank 0 like a process that has this token. */
 static int greet_at(int port, const hello *h, const char *with)
 {
     const secret key = secret_of(with);
@@ -134,7 +134,7 @@ START_TEST(who_lacks_the_token_changes_nothing)
     const int a = greet_at(port, &good, "0123456789abcdef0123456789abcdeX"),
               b = greet_at(port, &ranks, ""), c = greet_at(port, &good, ""), d = call_at(port),
               f = call_at(port);
-    /* a process that sends rank 0's own proof back */
+    /* the answer of a process that sends rank 0's own proof back */
     answer own;
     ck_assert(put(f, &good, sizeof good, now() + 5));
     ck_assert(get(f, &own, sizeof own, now() + 5));
@@ -144,7 +144,7 @@ START_TEST(who_lacks_the_token_changes_nothing)
     const int e = greet_at(port, &good, token);
     const said s = read_rank0(child, from);
     ck_assert_msg(s.rc == 0, "%s", s.text);
-    /* Processes that send nothing do not make others wait. */
+    /* Processes that send nothing do not delay others. */
     const double each = HELLO_SECONDS, n = (double)(sizeof silent / sizeof *silent);
     ck_assert_msg(now() - begin < n * each / 4, "%g s", now() - begin);
     for (size_t i = 0; i < sizeof silent / sizeof *silent; i++)
@@ -210,7 +210,8 @@ START_TEST(other_machines_need_a_token)
     mf_join j;
     set_number("RANK", 1);
     set_number("WORLD_SIZE", 2);
-    set_root("192.0.2.1", 9); /* an address of documents, which is never called */
+    set_root("192.0.2.1", 9); /* an address reserved for documentation, to which no connection
+                               * is made */
     unsetenv("MOEFW_COMM_TOKEN");
     ck_assert_int_eq(mf_join_open(&j, 1, blob, sizeof blob, text, sizeof text), 1);
     ck_assert_ptr_nonnull(strstr(text, "expected MOEFW_COMM_TOKEN"));
@@ -222,8 +223,8 @@ END_TEST
 
 enum trick { RIGHT, NO_TOKEN, ECHO, OTHER_BLOB };
 
-/* A rank 0 that sends hosts without an end, and other wrong data. The test fails if it gets
- * the token. */
+/* Joins a false rank 0, which sends host names without an end, and other wrong data. The test
+ * fails if it gets the token. */
 static int join_at_wrong_root(enum trick trick, char *text, size_t room, mf_join *j)
 {
     struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};

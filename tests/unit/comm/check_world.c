@@ -1,5 +1,5 @@
 /* world: modules that are refused, peers that do not answer, and how ranks agree on an error.
- * The module (lib/comm/loop.c) has the functions of this program: rank 1 is made up by them. */
+ * The module (lib/comm/loop.c) uses functions of this program, which simulate rank 1. */
 #include "check_main.h"
 
 #include "base/error.h"
@@ -16,16 +16,17 @@
 static mf_comm_table *loop, whole;
 static char module[4096];
 
-/* _exit as in the program, so that counters of a coverage build are written. */
+/* Replaces _exit like the program does, so that counters of a coverage build are written. */
 void _exit(int status)
 {
     mf_crash_exit(status);
 }
 
 static struct {
-    /* rank 1 does not answer; the engine reports that it still waits for rank 1 */
+    /* silent: rank 1 does not answer; waited_for: the engine reports that it still waits for
+     * rank 1 */
     bool silent, waited_for;
-    int code; /* of rank 1 */
+    int code; /* code of rank 1 */
     const char *message;
 } peer;
 
@@ -184,7 +185,8 @@ START_TEST(ranks_agree)
     ck_assert(mf_world_agreed(w));
     mf_world_forget(w);
     ck_assert(!mf_world_agreed(w));
-    /* the first rank's, and without a rank if all say the same */
+    /* the error of the first rank; without a rank in the message if all ranks report
+     * the same */
     ck_assert_int_eq(mf_world_agree(w, mf_fail(MF_EINPUT, "no file")), MF_EINPUT);
     ck_assert_str_eq(mf_error_message(), "rank 0 (here): no file");
     ck_assert_int_eq(mf_world_agree(w, mf_fail(MF_EIO, "the disk is full")), MF_EIO);
@@ -224,7 +226,8 @@ static Suite *suite(void)
     return s;
 }
 
-/* No launcher has started this program, and the module is in the build folder. */
+/* Prepares the environment: no launcher has started this program, and the module is in the
+ * build folder. */
 int main(void)
 {
     static const char *const launchers[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS"};

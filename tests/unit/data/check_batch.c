@@ -1,5 +1,5 @@
-/* batch: a batch depends only on the step; sequential windows and pieces of documents predict
- * each token but the first exactly once per pass, in any order of calls. */
+/* batch: a batch depends only on the step. Sequential windows and pieces of documents predict
+ * each token except the first exactly once per pass, in any order of calls. */
 #include "check_main.h"
 
 #include "base/error.h"
@@ -62,7 +62,7 @@ static bool same(const mf_batch *a, const mf_batch *b)
            a->n_bytes == b->n_bytes;
 }
 
-/* Checks counts and positions, and that masked positions are padding. */
+/* Checks counts and positions, and that all masked positions are padding. */
 static void check_form(const mf_batch *b)
 {
     int64_t tokens = 0, targets = 0;
@@ -170,7 +170,7 @@ static void check_cover(const mf_corpus *c, int32_t rows, int32_t seq, int32_t c
     }
     ck_assert_int_eq(next, r->end);
     ck_assert_int_eq(bytes, (int64_t)r->bytes - 1);
-    mf_batch *y; /* the first batch follows the last */
+    mf_batch *y; /* after the last batch the first batch follows */
     ck_assert_int_eq(mf_batch_new(rows, seq, &y), MF_OK);
     mf_batcher_fill(b, count, x);
     mf_batcher_fill(b, 0, y);
@@ -180,7 +180,8 @@ static void check_cover(const mf_corpus *c, int32_t rows, int32_t seq, int32_t c
     mf_batcher_free(b);
 }
 
-/* The bytes of <unk> are not known, so a batch with such a target has no number of bytes. */
+/* The number of bytes of <unk> is not known, so a batch with such a target has no number
+ * of bytes. */
 START_TEST(unknown_characters_have_no_bytes)
 {
     const char *path = scratch_path("unk.json");
@@ -199,7 +200,7 @@ START_TEST(unknown_characters_have_no_bytes)
     mf_batch_spec s = spec_of(MF_TASK_LM, MF_ORDER_SEQUENTIAL, 1, 3);
     mf_batcher *b = batcher(corpus, &s);
     ck_assert_int_eq(mf_batch_new(1, 3, &x), MF_OK);
-    for (int64_t step = 0; step < 3; step++) { /* x is the ninth character */
+    for (int64_t step = 0; step < 3; step++) { /* x is the ninth character of the alphabet */
         mf_batcher_fill(b, step, x);
         ck_assert_int_eq(x->n_targets, 3);
         ck_assert_int_eq(x->n_bytes, step == 2 ? -1 : 3);
@@ -211,7 +212,8 @@ START_TEST(unknown_characters_have_no_bytes)
 }
 END_TEST
 
-/* The floor of the first n targets is that of the text up to there, in the same windows. */
+/* The floor of the first n targets equals the floor of the text up to the last of them, in the
+ * same windows. */
 START_TEST(floor_of_what_was_evaluated)
 {
     mf_corpus *c = load("builtin:topics?bytes=6000", MF_TASK_LM, 0.5);
@@ -225,7 +227,8 @@ START_TEST(floor_of_what_was_evaluated)
     ck_assert_int_eq(mf_topics_floor(topics, MF_FLOOR_WINDOW, 3000, 6000, 32, 16, &want),
                      MF_OK);
     ck_assert_double_eq(all, want);
-    mf_batch *x; /* two batches: 8 windows, of which the first predicts 32 tokens, others 16 */
+    mf_batch *x; /* two batches: 8 windows; the first window predicts 32 tokens, the
+                  * others 16 */
     int64_t n = 0;
     ck_assert_int_eq(mf_batch_new(4, 32, &x), MF_OK);
     for (int64_t step = 0; step < 2; step++) {
@@ -239,7 +242,8 @@ START_TEST(floor_of_what_was_evaluated)
         MF_OK);
     ck_assert_double_eq(got, want);
     ck_assert_double_ne(got, all);
-    for (int64_t wrong = 0; wrong <= 3000; wrong += 3000) { /* no target, and one too many */
+    /* no target, and one target too many */
+    for (int64_t wrong = 0; wrong <= 3000; wrong += 3000) {
         ck_assert_int_eq(mf_batcher_floor(b, wrong, &got), MF_OK);
         ck_assert(isnan(got));
     }
@@ -299,7 +303,8 @@ START_TEST(documents)
         mf_batch *x, *y;
         ck_assert_int_eq(mf_batch_new(2, 4, &x), MF_OK);
         ck_assert_int_eq(mf_batch_new(2, 4, &y), MF_OK);
-        ck_assert_int_eq(mf_batcher_count(b), 4); /* 1 + 3 + 1 + 1 + 1 examples, two a batch */
+        ck_assert_int_eq(mf_batcher_count(b), 4); /* 1 + 3 + 1 + 1 + 1 examples, two in
+                                                   * a batch */
         int seen[128] = {0};
         /* Epochs of 7 examples begin at examples 0, 7, 14: the first 28 examples are
          * four epochs. */
@@ -317,7 +322,8 @@ START_TEST(documents)
             bool first = strchr("acnos", ch) != NULL;
             ck_assert_int_eq(seen[ch], first ? 0 : order == 0 ? 4 : 1);
         }
-        for (int64_t step = 13; step >= 0; step--) { /* backwards gives the same batches */
+        /* in reverse order, the batches are the same */
+        for (int64_t step = 13; step >= 0; step--) {
             mf_batcher_fill(b, step, x);
             mf_batcher_fill(again, 5, y);
             mf_batcher_fill(again, step, y);
@@ -332,7 +338,7 @@ START_TEST(documents)
 }
 END_TEST
 
-/* Returns an example as text: <cls> is <, <sep> is |, <mask> is #, <pad> is _. */
+/* Returns an example as text. <cls> is shown as <, <sep> as |, <mask> as #, <pad> as _. */
 static const char *row_text(const mf_corpus *c, const mf_batch *b, int32_t row)
 {
     static char text[64];
@@ -370,7 +376,7 @@ START_TEST(examples)
     ck_assert_int_eq(x->n_targets, 4);
     mf_batch_free(x);
     mf_batcher_free(b);
-    /* Every epoch has every example once; epochs differ. */
+    /* Every epoch contains every example once, and the order differs between epochs. */
     s.order = MF_ORDER_RANDOM;
     s.rows = 4;
     b = batcher(c, &s);
@@ -439,7 +445,7 @@ START_TEST(hidden_tokens)
     mf_batcher_free(b);
     mf_corpus_free(c);
 
-    /* Of documents, too: with a share of 1 each token is a target. */
+    /* The same for documents: with a share of 1, each token is a target. */
     c = load(file("m.jsonl", "{\"text\":\"ab\"}\n{\"text\":\"cdefg\"}\n"), MF_TASK_MLM, 1);
     s = spec_of(MF_TASK_MLM, MF_ORDER_SEQUENTIAL, 2, 4);
     s.mlm_share = 1;
@@ -512,7 +518,7 @@ START_TEST(refusals)
     mf_corpus_free(c);
     c = load(file("r.jsonl", "{\"text\":\"ab\"}\n{\"text\":\"cd\"}\n"), MF_TASK_LM, 1);
     s = spec_of(MF_TASK_LM, MF_ORDER_SEQUENTIAL, 1, 1);
-    c->spans[0].n = c->spans[1].n = (1 << 30) + 1; /* each has 2^30 targets */
+    c->spans[0].n = c->spans[1].n = (1 << 30) + 1; /* each document has 2^30 targets */
     refuse(c, &s, "2147483648 documents and pieces: at most 2147483647");
     mf_corpus_free(c);
 }
@@ -545,7 +551,7 @@ START_TEST(filling_does_not_allocate)
 }
 END_TEST
 
-/* Counts the windows of pass `epoch` by their first token: token i of the corpus is i. */
+/* Counts the windows of pass `epoch` by their first token. Token i of the corpus has id i. */
 static void count_starts(mf_batcher *b, mf_batch *x, int64_t epoch, int *seen, int n)
 {
     const int64_t steps = mf_batcher_count(b);
@@ -593,7 +599,8 @@ START_TEST(strided_windows)
     s.stride = 1;
     mf_batcher *b = batcher(c, &s);
     ck_assert_int_eq(mf_batch_new(4, 10, &x), MF_OK);
-    ck_assert_int_eq(mf_batcher_count(b), (300 - 10) / 4); /* 290 windows, whole batches only */
+    ck_assert_int_eq(mf_batcher_count(b), (300 - 10) / 4); /* 290 windows; only whole
+                                                            * batches count */
     count_starts(b, x, 0, first, 400);
     int n = 0;
     for (int i = 0; i < 400; i++) {
@@ -601,7 +608,7 @@ START_TEST(strided_windows)
         n += first[i];
     }
     ck_assert_int_eq(n, 288);
-    count_starts(b, x, 1, second, 400); /* in another order */
+    count_starts(b, x, 1, second, 400); /* the second pass has another order */
     mf_batcher_fill(b, 3, x);
     const int32_t at = x->tokens[0];
     mf_batcher_fill(b, 3 + mf_batcher_count(b), x);
@@ -641,13 +648,13 @@ START_TEST(dealt_windows)
     count_starts(b, y, 0, val, 400);
     int late = 0;
     for (int i = 0; i < 400; i++) {
-        /* each window is in exactly one of them */
+        /* each window is in exactly one of the splits */
         ck_assert_int_eq(train[i] + val[i], i < 390 ? 1 : 0);
         n += val[i];
         late += val[i] && i >= 300;
     }
     ck_assert_int_eq(n, 97);
-    ck_assert_int_gt(n - late, 20); /* from all parts of the text */
+    ck_assert_int_gt(n - late, 20); /* the windows come from all parts of the text */
     ck_assert_int_gt(late, 5);
     mf_batcher_free(b);
     s.deal = 0.9999;

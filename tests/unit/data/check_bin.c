@@ -1,5 +1,5 @@
-/* bin: files of token ids with and without headers, ids that are read with another width than
- * they have, and files of other programs, which are no ids. */
+/* bin: files of token ids with and without headers, ids that are read with a wrong width, and
+ * files of other programs that contain no ids. */
 #include "check_main.h"
 
 #include "base/error.h"
@@ -11,7 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Ids that are read with a wrong width have a form that ids of texts do not have. */
+/* Ids that are read with a wrong width have a pattern that ids of texts do not have, such as
+ * few distinct upper halves. They are refused. */
 static void check_widths(mf_corpus_spec *s)
 {
     enum { N = 400 };
@@ -56,14 +57,14 @@ static uint32_t draw(uint32_t below)
     return (uint32_t)((state >> 33) % below);
 }
 
-/* An id of a text: small ones are frequent, as merges and letters are. */
+/* Draws an id like those of a text: small ids are frequent, as for merges and letters. */
 static uint32_t draw_id(uint32_t vocab)
 {
     const uint32_t most = 1 + draw(vocab), more = 1 + draw(most);
     return draw(2) ? draw(more) : draw(most);
 }
 
-/* Loads the bytes without data.bin_bits; says: NULL, or a part of the refusal. */
+/* Loads the bytes without data.bin_bits. says: NULL, or a part of the expected refusal. */
 static void load_bytes(const void *bytes, size_t n, const char *says, const char *what)
 {
     mf_corpus_spec s = corpus_spec(bytes_file("t.bin", bytes, n), NULL);
@@ -78,7 +79,7 @@ static void load_bytes(const void *bytes, size_t n, const char *says, const char
     mf_corpus_free(c);
 }
 
-/* Ids of 16 bits in many forms are taken. */
+/* Ids of 16 bits in many forms are accepted. */
 START_TEST(good_files)
 {
     static const uint32_t vocabs[] = {2, 5, 63, 256, 300, 5000, 50257, 65536};
@@ -108,8 +109,8 @@ START_TEST(good_files)
 }
 END_TEST
 
-/* Values of 32 bits are not read as ids of 16, whatever a few of them are, and texts neither.
- * */
+/* Values of 32 bits are not read as ids of 16 bits, whatever some of the values are. Texts are
+ * not read as ids, either. */
 START_TEST(bad_files)
 {
     static const char wide[] = "every second id of 16 bits", first[] = ", from the first,",
@@ -153,7 +154,7 @@ START_TEST(bad_files)
 }
 END_TEST
 
-/* Files that are no ids begin with the headers of their programs. */
+/* Files without ids are recognized by the headers of their programs. */
 START_TEST(bin_of_other_programs)
 {
     static const struct {
@@ -176,7 +177,7 @@ START_TEST(bin_of_other_programs)
         s.path = bytes_file("t.bin", bytes, sizeof bytes);
         corpus_refuse(&s, MF_EINPUT, other[i].says);
     }
-    /* llm.c's model, its state of the optimizer, its tokenizer and its questions */
+    /* llm.c's model, its optimizer state, its tokenizer and its evaluation questions */
     static const int32_t dates[] = {20240326, 20240527, 20240328, 20240522};
     for (size_t i = 0; i < sizeof dates / sizeof *dates; i++) {
         const int32_t begin[2] = {dates[i], 3};
@@ -185,7 +186,7 @@ START_TEST(bin_of_other_programs)
         s.path = bytes_file("t.bin", bytes, sizeof bytes);
         corpus_refuse(&s, MF_EINPUT, "a file of llm.c of another kind");
     }
-    s.bin_bits = 16; /* valid ids may begin with the same bytes */
+    s.bin_bits = 16; /* with data.bin_bits, valid ids may begin with the same bytes */
     mf_corpus *c = corpus_load(&s);
     mf_corpus_free(c);
 }
@@ -246,7 +247,7 @@ START_TEST(bin)
     s.path = bytes_file("t.bin", wide, sizeof wide);
     corpus_refuse(&s, MF_EINPUT, "version 1: expected 7 (uint32 ids)");
 
-    /* 32-bit ids that are read as 16-bit are reported if the width was not given. */
+    /* 32-bit ids that are read as 16-bit ids are reported if the width was not given. */
     static uint32_t small[40];
     for (uint32_t i = 0; i < 40; i++)
         small[i] = i;
@@ -260,7 +261,7 @@ START_TEST(bin)
     s.bin_bits = 0;
     check_widths(&s);
 
-    /* Ids that the tokenizer does not have are refused. */
+    /* Ids outside the tokenizer's vocabulary are refused. */
     mf_tokenizer *t;
     ck_assert_int_eq(mf_tokenizer_train("char", "x", "abcdef", 6, NULL, &t), MF_OK);
     s.given = t;
@@ -268,7 +269,7 @@ START_TEST(bin)
     corpus_refuse(&s, MF_EINPUT, "token 2 is 65535, but the tokenizer knows 6 ids");
     mf_tokenizer_free(t);
 
-    /* From standard input. */
+    /* The same from standard input. */
     const int was = dup(STDIN_FILENO), from = open(s.path, O_RDONLY);
     ck_assert(was >= 0 && from >= 0 && dup2(from, STDIN_FILENO) == STDIN_FILENO);
     s = corpus_spec("-", "bin");

@@ -1,5 +1,5 @@
-/* cache: token files whose content does not match their names are written again, and a draft
- * has a lock while it is written. */
+/* cache: token files whose content does not match their names are written again. A draft is
+ * locked while it is written. */
 #include "check_main.h"
 
 #include "base/error.h"
@@ -18,7 +18,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* The token file of the folder; there is one. */
+/* The only token file of the folder. */
 static char *token_file_in(const char *folder)
 {
     char **names, *path = NULL;
@@ -38,7 +38,7 @@ static char *token_file_in(const char *folder)
     return path;
 }
 
-/* Damages a token file in way k. other: one of the same size for another text. */
+/* Damages a token file in way k. other: a token file of the same size for another text. */
 static void damage(const char *path, const char *other, int k)
 {
     size_t n, m;
@@ -56,7 +56,7 @@ static void damage(const char *path, const char *other, int k)
         ck_assert_int_eq(symlink(other, path), 0);
     } else if (k == 4) {
         ck_assert_int_eq(truncate(path, 0), 0);
-    } else { /* without the line at its end, as an earlier version had it */
+    } else { /* without its last line, as written by an earlier version */
         ck_assert_int_eq(truncate(path, (off_t)(n - 110)), 0);
     }
     free(text);
@@ -95,7 +95,7 @@ START_TEST(damaged_token_files)
         ck_assert(lstat(file, &st) == 0 && S_ISREG(st.st_mode));
     }
     size_t n;
-    char *kept = scratch_read(other, &n); /* not written through the link */
+    char *kept = scratch_read(other, &n); /* the file was not written through the link */
     ck_assert_ptr_nonnull(kept);
     free(kept);
     mf_corpus_free(plain);
@@ -105,7 +105,7 @@ START_TEST(damaged_token_files)
 }
 END_TEST
 
-/* Names of drafts that are taken, or that another process removes, are skipped. */
+/* Draft names that are in use, or whose files another process removes, are skipped. */
 START_TEST(drafts)
 {
     enum { TRIES = 1000 };
@@ -113,14 +113,15 @@ START_TEST(drafts)
     char name[TRIES][40];
     mf_cache_draft d;
     size_t n;
-    ck_assert_int_eq(mf_cache_draft_open(&d, path), MF_EIO); /* there is no such folder */
+    ck_assert_int_eq(mf_cache_draft_open(&d, path), MF_EIO); /* the folder does not exist */
     ck_assert_ptr_null(d.name);
     ck_assert_int_eq(mf_mkdirs(scratch_path("drafts")), MF_OK);
     for (int i = 0; i < TRIES; i++) {
         snprintf(name[i], sizeof name[i], "drafts/d.bin.%ld-%d.tmp", (long)getpid(), i);
         if (i != 2 && i != 3) scratch_write(scratch_path(name[i]), "", 0);
     }
-    fault_io(2, FAULT_ONCE, ENOENT); /* removed after it was created, before it is locked */
+    fault_io(2, FAULT_ONCE, ENOENT); /* the file is removed after it was created, and before it
+                                      * is locked */
     ck_assert_int_eq(mf_cache_draft_open(&d, path), MF_OK);
     ck_assert(fault_hit());
     fault_off();
@@ -132,7 +133,7 @@ START_TEST(drafts)
     char *text = scratch_read(path, &n);
     ck_assert(text && n == 3 && memcmp(text, "ids", 3) == 0);
     free(text);
-    /* a name that a folder has */
+    /* a folder already has this name */
     ck_assert_int_eq(mf_cache_draft_open(&d, path), MF_OK);
     ck_assert_int_eq(mf_cache_draft_close(&d, scratch_path("drafts"), MF_OK), MF_EIO);
     ck_assert_ptr_nonnull(strstr(mf_error_message(), "drafts: cannot rename into place"));

@@ -1,5 +1,5 @@
-/* chat: templates of conversations that are recognized, and the messages in their forms.
- * Expected texts are those of the templates, in the language that they are written in. */
+/* chat: templates of conversations that are recognized, and messages in their forms. Expected
+ * texts are the output of the templates in their own language. */
 #include "check_main.h"
 
 #include "base/error.h"
@@ -60,7 +60,8 @@ START_TEST(templates)
         {"", false, MF_CHAT_PLAIN, "", false},
         {LOOP, false, MF_CHAT_PLAIN, "", false},
         {LOOP CHATML "x", false, MF_CHAT_PLAIN, "", false},
-        {LOOP " " CHATML, false, MF_CHAT_PLAIN, "", false}, /* a blank that is text */
+        {LOOP " " CHATML, false, MF_CHAT_PLAIN, "", false}, /* a blank outside the commands is
+                                                             * part of the text */
         {LOOP SYSTEM("a' + x + 'b") CHATML, false, MF_CHAT_PLAIN, "", false},
         {MISTRAL(" + '  '"), false, MF_CHAT_PLAIN, "", false},
         {"{{ bos_token", false, MF_CHAT_PLAIN, "", false},
@@ -73,7 +74,7 @@ START_TEST(templates)
         ck_assert_str_eq(c.system, table[i].system);
         ck_assert(c.blank == table[i].blank);
     }
-    /* a system's message that is too long */
+    /* a system message that is too long */
     static char text[2048];
     snprintf(text, sizeof text, "%s%s%0400d%s", LOOP,
              "{% if loop.first and messages[0]['role'] != 'system' %}{{ '<|im_start|>system\n",
@@ -132,7 +133,7 @@ START_TEST(messages)
     ck_assert(begin.n == 1 && begin.id[0] == t->special[MF_SPECIAL_BOS]);
     mf_ids_free(&begin);
     mf_tokenizer_free(t);
-    t = small("gpt2"); /* has no <s> */
+    t = small("gpt2"); /* the vocabulary has no <s> */
     const mf_chat mistral = {.form = MF_CHAT_MISTRAL};
     ck_assert_int_eq(mf_chat_message(&mistral, t, true, "Hi", 2, &text, &n), MF_EUSAGE);
     ck_assert_ptr_nonnull(strstr(mf_error_message(), "needs <bos>"));
@@ -140,7 +141,7 @@ START_TEST(messages)
 }
 END_TEST
 
-/* The texts of the tokens that count, and of all. */
+/* Returns two texts: that of the tokens that count in the loss, and that of all tokens. */
 static void turn_into(const mf_tokenizer *t, const mf_chat *form, bool system, char *all,
                       char *counted)
 {
@@ -166,7 +167,7 @@ static void turn_into(const mf_tokenizer *t, const mf_chat *form, bool system, c
     mf_ids_free(&marks);
 }
 
-/* The small Mistral tokenizer, with a blank before the first word of a text only. */
+/* The small Mistral tokenizer, with a blank added only before the first word of a text. */
 static mf_tokenizer *first_only(void)
 {
     static const char
@@ -193,8 +194,8 @@ static mf_tokenizer *first_only(void)
     return t;
 }
 
-/* A conversation has the same tokens in training and when the model generates: both messages,
- * with the answer's tokens between them. */
+/* A conversation must have the same tokens in training and in generation, where the tokens of
+ * the answer are between both messages. */
 static void same_as_generated(mf_tokenizer *t, const mf_chat *form)
 {
     mf_turn turns[] = {{MF_ROLE_USER, 0, 2}, {MF_ROLE_ASSISTANT, 3, 5}, {MF_ROLE_USER, 9, 4}};
@@ -211,7 +212,7 @@ static void same_as_generated(mf_tokenizer *t, const mf_chat *form)
             MF_OK);
         ck_assert_int_eq(mf_tokenizer_encode(t, "message", text, n, &said), MF_OK);
         mf_free(text);
-        /* the answer, without the token that ends it */
+        /* the answer without its end token */
         while (first && said.n < ids.n && marks.id[said.n + 1])
             mf_ids_push(&said, ids.id[said.n], 0);
     }
@@ -282,7 +283,7 @@ static const char *file(const char *name, const char *text)
     return path;
 }
 
-/* In one file: texts, all of which count, and a prompt with its answer. */
+/* One file contains texts, in which all tokens count, and a prompt with its answer. */
 START_TEST(files_of_texts_and_turns)
 {
     static const char lines[] = "{\"text\":\"abc\"}\n"

@@ -1,4 +1,4 @@
-/* clean: contractions are written out, characters other than letters, digits, . and %
+/* clean: contractions are written out. Characters other than letters, digits, . and %
  * are removed. */
 #include "check_main.h"
 
@@ -43,7 +43,8 @@ START_TEST(texts)
 }
 END_TEST
 
-/* Letters without an end: 64 or more are no contraction, and all of them stay. */
+/* Very long words. From 64 letters on, a word is not a contraction, and all its letters
+ * are kept. */
 START_TEST(long_words)
 {
     for (int n = 55; n < 200; n++) {

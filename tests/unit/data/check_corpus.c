@@ -1,5 +1,5 @@
-/* corpus: every format is read correctly or refused with file and line; splits, labels, numbers
- * of bytes. */
+/* corpus: every format is read correctly or refused with file and line. Also splits, labels,
+ * numbers of bytes. */
 #include "check_main.h"
 
 #include "base/error.h"
@@ -43,7 +43,8 @@ START_TEST(text_streams)
     s.test_path = text_file("u.txt", "9");
     c = corpus_load(&s);
     ck_assert_int_eq(c->vocab, 20);
-    ck_assert_int_eq(c->split[MF_SPLIT_TRAIN].tokens, 20); /* val has its own file */
+    ck_assert_int_eq(c->split[MF_SPLIT_TRAIN].tokens, 20); /* the validation split has its
+                                                            * own file */
     ck_assert_int_eq(c->split[MF_SPLIT_VAL].tokens, 3);
     ck_assert_int_eq(mf_corpus_id(c, c->split[MF_SPLIT_VAL].begin), 10);
     ck_assert_int_eq(mf_corpus_id(c, c->split[MF_SPLIT_TEST].begin), 9);
@@ -139,7 +140,7 @@ START_TEST(jsonl)
     ck_assert_uint_eq(c->split[MF_SPLIT_VAL].bytes, 3);
     mf_corpus_free(c);
 
-    /* Blank lines are skipped, and lines keep their numbers. */
+    /* Blank lines are skipped, but counted in line numbers. */
     s.path = text_file("d.jsonl", "\n{\"text\":\"ab\"}\n \t\r\n\n{\"text\":\"c\"}\n\n\n");
     c = corpus_load(&s);
     ck_assert_int_eq(c->n_spans, 2);
@@ -200,8 +201,9 @@ START_TEST(tsv)
     ck_assert_int_eq(c->n_classes, 2);
     ck_assert(!c->pairs);
     check_example(c, 0, "good film", "", "1");
-    check_example(c, 1, "\"bad\" film", "", "0"); /* quotes are characters */
-    check_example(c, 2, "so so", "", "1");        /* no newline at the end */
+    check_example(c, 1, "\"bad\" film", "", "0"); /* quotes are ordinary characters */
+    check_example(c, 2, "so so", "", "1");        /* there is no newline at the end of
+                                                   * the file */
     ck_assert_int_eq(c->spans[0].label, 1);       /* class 1 is label 1 */
     ck_assert_int_eq(c->split[MF_SPLIT_VAL].begin, 1);
     mf_corpus_free(c);
@@ -230,7 +232,8 @@ START_TEST(tsv)
     s.path =
         text_file("a.tsv", "index\tsentence1\tsentence2\tlabel1\tgold_label\n0\ta\tb\tx\ty\n"
                            "1\ta\tb\tx\t-\n2\tc\td\ty\tz\n");
-    c = corpus_load(&s); /* label1 is no usual name of a label column; "-" is skipped */
+    c = corpus_load(&s); /* label1 is not a known name of a label column; the label "-"
+                          * is skipped */
     ck_assert_int_eq(c->n_spans, 2);
     check_example(c, 1, "c", "d", "z");
     mf_corpus_free(c);
@@ -243,7 +246,7 @@ START_TEST(tsv)
     ck_assert_int_ge(c->tokenizer->special[MF_SPECIAL_CLS], 256);
     mf_corpus_free(c);
 
-    /* with task classify a file without a known ending is tsv */
+    /* with task classify, a file with an unknown ending is read as tsv */
     s.path = text_file("a.txt", "x\t0\ny\t1\n");
     c = corpus_load(&s);
     ck_assert_int_eq(c->n_spans, 2);
@@ -302,7 +305,7 @@ START_TEST(bad_tsv)
     corpus_refuse(&s, MF_EINPUT,
                   "a.tsv:4097: label \"label 4096\": more than 4096 distinct labels");
     text_file("a.tsv",
-              "a\t1\nb\t0\n\r\n\n"); /* empty lines at the end, as editors leave them */
+              "a\t1\nb\t0\n\r\n\n"); /* empty lines at the end, as some editors write them */
     mf_corpus *c = corpus_load(&s);
     ck_assert_int_eq(c->n_spans, 2);
     mf_corpus_free(c);
@@ -312,7 +315,7 @@ START_TEST(bad_tsv)
                   "a.tsv:3: label \"maybe\" is one too many: expected at most 2");
     s.classes = 0;
     static const char *const names[] = {"yes", "maybe", "no"};
-    s.class_names = names; /* class names of a run, used with other data */
+    s.class_names = names; /* class names of a run, applied to other data */
     s.n_class_names = 3;
     corpus_refuse(&s, MF_EINPUT, "a.tsv:1: label \"1\" does not occur in the training data");
     text_file("a.tsv", "a\tno\nb\tmaybe\n");
@@ -332,7 +335,7 @@ START_TEST(bad_tsv)
 }
 END_TEST
 
-/* Numbers as labels, further columns, and examples that lack one of them. */
+/* Numbers as labels, further columns, and examples without one of these values. */
 START_TEST(numbers_and_further_columns)
 {
     mf_corpus_spec s = corpus_spec(text_file("n.tsv", "score\tsentence\tkind\tother\n"
@@ -350,7 +353,7 @@ START_TEST(numbers_and_further_columns)
     ck_assert_int_eq(c->n_spans, 4);
     ck_assert_int_eq(c->n_classes, 0);
     ck_assert(c->numbers);
-    ck_assert_double_eq_tol(c->mean, (1.5 - 20 + 3) / 3, 1e-12); /* of the first three */
+    ck_assert_double_eq_tol(c->mean, (1.5 - 20 + 3) / 3, 1e-12); /* of the first 3 examples */
     for (int i = 0; i < 4; i++) {
         ck_assert_float_eq(c->spans[i].value, values[i]);
         ck_assert_int_eq(c->spans[i].label, -1);
@@ -363,13 +366,13 @@ START_TEST(numbers_and_further_columns)
     ck_assert_float_eq(c->more[1].value[3], 1000);
     ck_assert_double_eq(c->more[1].mean, 8);
     mf_corpus_free(c);
-    /* Examples kept by a limit keep their own labels. */
+    /* Examples that remain after a limit keep their labels. */
     s.limit = 2;
     s.pick_random = true;
     s.split = 1;
     c = corpus_load(&s);
     for (int i = 0; i < 2; i++) {
-        const int was = (int)c->spans[i].n - 1; /* its length identifies it */
+        const int was = (int)c->spans[i].n - 1; /* the length of an example identifies it */
         ck_assert_float_eq(c->spans[i].value, values[was]);
         ck_assert_str_eq(kinds[was] < 0 ? "-" : c->more[0].classes[c->more[0].label[i]],
                          kinds[was] < 0 ? "-"
@@ -404,7 +407,7 @@ START_TEST(numbers_and_further_columns)
     s.path = text_file("n.jsonl", "{\"text\":\"a\",\"label\":2}\n{\"text\":\"b\"}\n");
     s.n_more = 0;
     corpus_refuse(&s, MF_EINPUT, "n.jsonl:2: no \"label\", but other lines have one");
-    /* Columns for which the training split has no labels. */
+    /* The training split has no labels for some columns. */
     s = corpus_spec(text_file("n.tsv", "sentence\tlabel\tkind\na\t1\t-\nb\t0\t-\nc\t1\t2\n"),
                     "tsv");
     s.split = 0.7;
@@ -425,7 +428,8 @@ static int encode_hugely(const mf_tokenizer *t, const char *source, size_t base,
     return MF_OK;
 }
 
-/* A document has fewer than 2^30 tokens; this tokenizer only says that it has more. */
+/* A document must have fewer than 2^30 tokens. The tokenizer of this test only claims that it
+ * has more. */
 START_TEST(documents_of_too_many_tokens)
 {
     const mf_tokenizer_ops ops = {.name = "huge", .encode = encode_hugely};
@@ -442,7 +446,7 @@ START_TEST(bad_specs)
     corpus_refuse(&s, MF_ECONFIG, "data.path");
     s.path = scratch_path("none.txt");
     corpus_refuse(&s, MF_ENOTFOUND, "none.txt");
-    char empty[4096]; /* a folder is read file by file */
+    char empty[4096]; /* files of a folder are read one by one */
     snprintf(empty, sizeof empty, "%s/empty", scratch_dir());
     ck_assert_int_eq(mkdir(empty, 0777), 0);
     s.path = empty;

@@ -1,5 +1,5 @@
-/* tokenizers with merges (bpe, bpe_bytes, wordpiece): small vocabularies that were computed by
- * hand; files; and the ids of BERT's vocabulary, compared with those of the
+/* tokenizers with merges (bpe, bpe_bytes, wordpiece): small vocabularies computed by hand,
+ * files, and the ids of BERT's vocabulary, compared with those of the
  * reference implementation. */
 #include "check_main.h"
 
@@ -31,7 +31,7 @@ static mf_tokenizer *parse(const char *text)
     return t;
 }
 
-/* Returns the ids of a text, printed. */
+/* Returns the ids of a text as printed numbers. */
 static const char *ids_of(const mf_tokenizer *t, const char *text)
 {
     static char all[16384];
@@ -77,8 +77,8 @@ START_TEST(characters)
     static const int32_t ids[] = {0, 4, 7, 2, 5, 3, 1, 2};
     ck_assert_str_eq(text_of(t, ids, 8), "abc ab a ");
     mf_tokenizer_free(t);
-    /* One merge, set by merges and then by vocab_size. Special tokens that bpe does not have
-     * come last. */
+    /* One merge, requested by merges and then by vocab_size. Special tokens that bpe does not
+     * have come last. */
     t = train("bpe", "ab ab ab abc", (mf_tokenizer_options){.merges = 1});
     ck_assert_int_eq(t->vocab, 7);
     mf_tokenizer_free(t);
@@ -92,8 +92,8 @@ START_TEST(characters)
 }
 END_TEST
 
-/* Merges apply in the order a b, abc d, ab c, each once: the "abc" of the last merge is not
- * joined with d. */
+/* Merges apply in the order a b, abc d, ab c, each once. So the "abc" that the last merge makes
+ * is not joined with d. */
 START_TEST(replayed_in_order)
 {
     mf_tokenizer *t =
@@ -129,9 +129,9 @@ START_TEST(bytes)
 }
 END_TEST
 
-/* Counts of symbols: h 3, ##u 5, ##g 5, ##s 1, p 2, in all 16. Merging ##u ##g gains 5 ln 3.2,
- * which is the most; then, of 11 symbols, h ##ug gains 3 ln 2.2; then, of 8 symbols, p ##ug
- * gains 2 ln 4. */
+/* Counts of symbols: h 3, ##u 5, ##g 5, ##s 1, p 2, in total 16. Merging ##u ##g increases the
+ * likelihood by 5 ln 3.2, which is the most. Then, of 11 symbols, h ##ug increases it by 3 ln
+ * 2.2, and then, of 8 symbols, p ##ug by 2 ln 4. */
 START_TEST(words_trained)
 {
     mf_tokenizer *t =
@@ -160,7 +160,7 @@ START_TEST(words_from_a_list)
     ck_assert_str_eq(ids_of(t, "The the THE"), "1 2 0");
     ck_assert_int_eq(t->special[MF_SPECIAL_PAD], -1);
     mf_tokenizer_free(t);
-    /* Words of 100 letters, and of 101. */
+    /* words of 100 and of 101 letters */
     char text[512] = "", list[512] = "[UNK]\n##a\na";
     memset(text, 'a', 100);
     t = parse(list);
@@ -171,8 +171,9 @@ START_TEST(words_from_a_list)
 }
 END_TEST
 
-/* Letters decompose, marks that take no room of their own disappear: Hangul to jamo, Hebrew
- * without points, Devanagari without the signs above, but with those beside a letter. */
+/* Letters are decomposed, and marks without a width of their own are removed. So Hangul becomes
+ * jamo, Hebrew loses its points, and Devanagari loses the signs above letters, but keeps the
+ * signs beside them. */
 START_TEST(words_of_scripts)
 {
     mf_tokenizer *t = parse("[UNK]\n\xE1\x84\x92\n##\xE1\x85\xA1\n##\xE1\x86\xAB\n"
@@ -180,7 +181,8 @@ START_TEST(words_of_scripts)
     ck_assert_str_eq(ids_of(t, "\xED\x95\x9C"), "1 2 3");
     ck_assert_str_eq(ids_of(t, "\xD7\xA9\xD7\x81\xD6\xB8\xD7\x9C"), "4 5");
     ck_assert_str_eq(ids_of(t, "\xE0\xA4\x95\xE0\xA4\xBF\xE0\xA5\x8D"), "6 7");
-    ck_assert_str_eq(ids_of(t, "\xE2\x89\xAE"), "8"); /* not less: a sign and a mark */
+    ck_assert_str_eq(ids_of(t, "\xE2\x89\xAE"), "8"); /* the sign "not less" is a sign and
+                                                       * a mark */
     mf_tokenizer_free(t);
 }
 END_TEST
@@ -243,7 +245,7 @@ START_TEST(bad_files)
         ck_assert_msg(strstr(mf_error_message(), cases[i].says) != NULL, "case %zu: %s", i,
                       mf_error_message());
     }
-    /* Training refuses vocabularies that are too small, and texts without words. */
+    /* Training refuses vocabularies that are too small and texts without words. */
     mf_tokenizer *t;
     mf_tokenizer_options small = {.vocab_size = 4};
     for (int i = 0; i < KINDS; i++) {
@@ -257,8 +259,8 @@ START_TEST(bad_files)
 }
 END_TEST
 
-/* The layout vocab_dict: a vocabulary that it cannot express is refused before a file
- * is made. */
+/* The layout vocab_dict cannot express every vocabulary. Such a vocabulary is refused before a
+ * file is made. */
 START_TEST(no_form_in_vocab_dict)
 {
 #define HEAD "{\"format\":\"moefw-tokenizer\",\"version\":1,\"specials\":[],\"kind\":\"bpe\","
@@ -267,13 +269,13 @@ START_TEST(no_form_in_vocab_dict)
     } cases[] = {
         {HEAD "\"merges\":[],\"vocabulary\":[\"\\u0000\",\"a\"]}",
          "a token holds the character NUL"},
-        /* this text means the end of a word there, ... */
+        /* in this layout this text means the end of a word */
         {HEAD "\"merges\":[],\"vocabulary\":[\"</w>\",\"a\"]}",
          "id 2 would be read as another token"},
-        /* ... this one a special token, ... */
+        /* in this layout this text is a special token */
         {HEAD "\"merges\":[],\"vocabulary\":[\"<sep>\",\"a\"]}",
          "id 2 would be read as another token"},
-        /* ... and a::b the merge of a with :b, which is made before, not of a: with b */
+        /* a::b is read as the merge of a and :b, which comes first, instead of a: and b */
         {HEAD "\"merges\":[[2,7],[5,7]],"
               "\"vocabulary\":[\":\",\":b\",\"a\",\"a:\",\"a:b\",\"b\"]}",
          "merge 1 would be read as one of other tokens"},
@@ -299,7 +301,8 @@ START_TEST(no_form_in_vocab_dict)
 }
 END_TEST
 
-/* Its tokens have at most 1024 bytes: 2^10 letters, and one more. */
+/* Tokens of this layout have at most 1024 bytes: 2^10 letters are accepted, one more
+ * is refused. */
 START_TEST(long_tokens_of_vocab_dict)
 {
     static char text[8192], letters[1100];
@@ -351,7 +354,8 @@ START_TEST(memory_fails)
 }
 END_TEST
 
-/* bert.txt holds a sentence on one line, and on the next the ids of the reference tokenizer. */
+/* Each line of bert.txt with a sentence is followed by a line with the ids of the
+ * reference tokenizer. */
 START_TEST(bert)
 {
     const char *shared = getenv("MOEFW_SHARED"), *srcdir = getenv("srcdir");

@@ -1,6 +1,6 @@
-/* pretrained: published tokenizers. Small ones of each form, with what the package
- * tokenizers makes of 61 texts, are in tests/golden/pretrained; MOEFW_PRETRAINED may name a
- * folder with five real ones. */
+/* pretrained: published tokenizers. tests/golden/pretrained contains a small tokenizer of each
+ * form, with the results of the package tokenizers for 61 texts. MOEFW_PRETRAINED may name a
+ * folder with five real tokenizers. */
 #include "check_main.h"
 
 #include "base/error.h"
@@ -47,7 +47,7 @@ static mf_json *read_json(const char *path)
     return v;
 }
 
-/* Whether the ids are those of a list; NULL: any are. */
+/* Whether the ids equal those of a list; NULL: always true. */
 static bool same_ids(const mf_ids *ids, const mf_json *list)
 {
     if (!list) return true;
@@ -80,7 +80,7 @@ static void check_case(const mf_tokenizer *t, const char *name, const mf_json *c
     }
     ck_assert_msg(m == n_back && memcmp(back, expected, m) == 0,
                   "%s: \"%s\" decodes to \"%.*s\"", name, text, (int)n_back, back);
-    if (t->lossless || t->normal) /* the text that decoding gives back */
+    if (t->lossless || t->normal) /* the text that decoding must return */
         ck_assert_uint_eq(mf_tokenizer_bytes(t, ids.id, ids.n), m);
     else
         ck_assert_uint_eq(mf_tokenizer_bytes(t, ids.id, ids.n), 0);
@@ -101,7 +101,7 @@ static size_t check_all(const mf_tokenizer *t, const char *name, const char *vec
     return n;
 }
 
-/* The same in one text, which is long enough for a table of words. */
+/* Checks all texts joined to one text, which is long enough for a table of words. */
 static void check_together(const mf_tokenizer *t)
 {
     static char text[20000];
@@ -136,7 +136,7 @@ START_TEST(small_ones)
 }
 END_TEST
 
-/* The file that save writes gives the same tokenizer, and contains the file that was read. */
+/* The file that save writes is read as the same tokenizer, and contains the original file. */
 START_TEST(saved_ones)
 {
     const char *path = scratch_path("saved.json");
@@ -162,7 +162,7 @@ START_TEST(saved_ones)
 }
 END_TEST
 
-/* Folders with the files from before tokenizer.json. */
+/* Folders with the files that were used before tokenizer.json. */
 START_TEST(older_files)
 {
     static const struct {
@@ -182,7 +182,7 @@ START_TEST(older_files)
 }
 END_TEST
 
-/* Two texts: ids and token types. */
+/* Pairs of texts: ids and token types. */
 START_TEST(pairs)
 {
     for (int i = 0; forms[i]; i++) {
@@ -197,7 +197,7 @@ START_TEST(pairs)
                              MF_OK);
         ck_assert_int_eq(mf_tokenizer_wrap(t, &ids[0], &ids[1], &all, &types), MF_OK);
         ck_assert_msg(same_ids(&all, mf_json_get(pair, "ids")), "%s", forms[i]);
-        /* Without a template the package counts texts as types; here all are of type 0. */
+        /* Without a template the package numbers the types by text; here all types are 0. */
         if (t->template[1].n > 0) ck_assert(same_ids(&types, mf_json_get(pair, "types")));
         mf_ids_free(&ids[0]);
         mf_ids_free(&ids[1]);

@@ -1,6 +1,6 @@
 /* the parts of published tokenizers, in files that are written here: flags of added tokens,
- * normalization, splitters, merges, decoders and templates, and files that are refused. The ids
- * of a text follow from the meaning of the members in tokenizer.json. */
+ * normalization, splitters, merges, decoders and templates, and files that are refused. The
+ * expected ids of a text follow from the meaning of the members in tokenizer.json. */
 #include "check_main.h"
 
 #include "base/error.h"
@@ -42,8 +42,9 @@ static const char *ids_of(const mf_tokenizer *t, const char *text)
     return all;
 }
 
-/* lstrip and rstrip take the blanks beside a token, single_word needs other characters than
- * letters there, normalized ones are sought in the normalized text. The longest wins. */
+/* Flags of added tokens: lstrip and rstrip remove the blanks beside a token, single_word
+ * requires characters other than letters beside it, and normalized tokens are searched in the
+ * normalized text. The longest token wins. */
 START_TEST(added_tokens)
 {
     static const struct {
@@ -80,7 +81,8 @@ START_TEST(added_tokens)
 }
 END_TEST
 
-/* Blanks as U+2581: before the text always, first, or never; each begins a word or not. */
+/* Blanks become U+2581. One is added before the text always, only before the first word, or
+ * never; U+2581 may or may not begin a word. */
 START_TEST(bars)
 {
     static const struct {
@@ -105,7 +107,7 @@ START_TEST(bars)
 }
 END_TEST
 
-/* Texts of a step may hold NUL, and are used at their full length. */
+/* The text of a step may contain NUL, and is used with its full length. */
 START_TEST(nul_in_a_step)
 {
     mf_tokenizer *t = parse("{" MODEL ",\"normalizer\":{\"type\":\"Replace\",\"pattern\":{"
@@ -119,7 +121,7 @@ START_TEST(nul_in_a_step)
 }
 END_TEST
 
-/* A byte-level tokenizer of the 256 bytes and more names, with other members. */
+/* A byte-level tokenizer of the 256 bytes and further names, with other members. */
 static mf_tokenizer *of_more_bytes(const char *names, const char *model, const char *members)
 {
     static char file[8192];
@@ -142,7 +144,7 @@ static mf_tokenizer *of_bytes(const char *members)
     return of_more_bytes("", "", members);
 }
 
-/* Only a tokenizer that restores each text is lossless. */
+/* A tokenizer counts as lossless only if it restores each text. */
 START_TEST(lossless)
 {
 #define BYTES "{\"type\":\"ByteLevel\",\"add_prefix_space\":false}"
@@ -166,10 +168,10 @@ START_TEST(lossless)
          "97 32 204 129 32", false, false},
         {"\"pre_tokenizer\":" BYTES ",\"added_tokens\":[{\"id\":97,\"content\":\"a\"}]",
          "32 97 32 204 129 32", true, false},
-        /* U+0120 stands for a blank, but is shown as itself once it is an added token */
+        /* U+0120 means a blank, unless it is an added token */
         {"\"pre_tokenizer\":" BYTES ",\"added_tokens\":[{\"id\":32,\"content\":\"\xC4\xA0\"}]",
          "32 97 32 204 129 32", false, false},
-        /* U+2581 stands for no byte */
+        /* U+2581 means no byte */
         {"\"pre_tokenizer\":" BYTES
          ",\"added_tokens\":[{\"id\":256,\"content\":\"\xE2\x96\x81\"}]",
          "32 97 32 204 129 32", true, false},
@@ -184,7 +186,7 @@ START_TEST(lossless)
 }
 END_TEST
 
-/* A name with a letter that stands for no byte is shown as it is. */
+/* A name that contains a letter without a byte is shown unchanged. */
 START_TEST(names_that_are_no_bytes)
 {
     mf_tokenizer *t =
@@ -197,7 +199,7 @@ START_TEST(names_that_are_no_bytes)
 }
 END_TEST
 
-/* ignore_merges: a word that is in the vocabulary is one token, whatever the merges are. */
+/* ignore_merges: a word in the vocabulary is one token, whatever the merges are. */
 START_TEST(whole_words)
 {
     static char text[301];
@@ -218,7 +220,7 @@ START_TEST(whole_words)
 }
 END_TEST
 
-/* A merge across the place before U+2581 is made like any other. */
+/* A merge across a word boundary before U+2581 is made like any other merge. */
 START_TEST(merges_across_bars)
 {
 #define BAR_MODEL(MERGES)                                                                      \
@@ -234,7 +236,7 @@ START_TEST(merges_across_bars)
 }
 END_TEST
 
-/* Words of digits: the merges of a word make 1111 of four ones, and a1 of a and 1. */
+/* Words of digits: the merges within a word join four 1s to 1111, and a and 1 to a1. */
 START_TEST(digits)
 {
     static const struct {
@@ -243,7 +245,7 @@ START_TEST(digits)
         {"null", "5 3 0"},
         {"{\"type\":\"Digits\"}", "4 3 1"},
         {"{\"type\":\"Digits\",\"individual_digits\":true}", "4 0 0 0 0 0 0"},
-        /* of Llama 3 */
+        /* the pattern of Llama 3 */
         {"{\"type\":\"Split\",\"behavior\":\"Isolated\",\"pattern\":{\"Regex\":"
          "\"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?\\\\p{L}+|\\\\p{N}{1,3}|"
          " ?[^\\\\s\\\\p{L}\\\\p{N}]+[\\\\r\\\\n]*|\\\\s*[\\\\r\\\\n]+|\\\\s+(?!\\\\S)|\\\\s+"
@@ -265,7 +267,8 @@ START_TEST(digits)
 }
 END_TEST
 
-/* A blank in front of a text that begins with none; a text of 2^31 bytes; places for cuts. */
+/* A blank is added to a text that does not begin with one; a text of 2^31 bytes; places where a
+ * text may be cut. */
 START_TEST(ends_of_texts)
 {
     mf_tokenizer *t = of_bytes("\"pre_tokenizer\":{\"type\":\"ByteLevel\"}");
@@ -298,7 +301,8 @@ START_TEST(ends_of_texts)
 }
 END_TEST
 
-/* The decoder Metaspace: U+2581 is a blank. A first one is dropped unless none is put there. */
+/* The decoder Metaspace decodes U+2581 to a blank. The first blank is dropped, unless the
+ * encoder adds none. */
 START_TEST(decoded_bars)
 {
     static const struct {
@@ -344,8 +348,8 @@ static void check_wrapped(const mf_tokenizer *t, bool pair, const char *want, co
     ck_assert_str_eq(got[1], types);
 }
 
-/* Old post-processors: those of BERT and of RoBERTa, also within a Sequence. 1 is the token in
- * front, 2 the separator. */
+/* Old post-processors, of BERT and of RoBERTa, also within a Sequence. Token 1 is put in front;
+ * token 2 is the separator. */
 START_TEST(old_templates)
 {
     static const struct {
@@ -370,7 +374,7 @@ START_TEST(old_templates)
 }
 END_TEST
 
-/* Of several chat templates the one named "default" is taken. */
+/* Of several chat templates, the one with the name "default" is used. */
 START_TEST(named_chat_templates)
 {
     static const char *const other = "{\\\"name\\\":\\\"rag\\\",\\\"template\\\":\\\"x\\\"}",
@@ -395,7 +399,7 @@ START_TEST(named_chat_templates)
 }
 END_TEST
 
-/* More steps or splitters than there is room for. */
+/* More steps or splitters than the maximum. */
 START_TEST(too_many_parts)
 {
     static const struct {
@@ -535,8 +539,8 @@ START_TEST(bad_files)
 }
 END_TEST
 
-/* Ids where these depend on the library's own order of things, or on the ages of its tables of
- * Unicode: tests/golden/pretrained/tokenizers/library.json. */
+/* Ids that depend on the order of steps in the library tokenizers, or on the version of its
+ * Unicode tables: tests/golden/pretrained/tokenizers/library.json. */
 START_TEST(as_the_library)
 {
     char path[2048], expected[1024];
@@ -570,7 +574,7 @@ START_TEST(as_the_library)
     }
     mf_json_free(doc);
     mf_free(text);
-    /* a byte that the vocabulary lacks, and no token stands for such bytes */
+    /* the vocabulary has no token for a byte, and no token for unknown bytes */
     mf_tokenizer *t =
         parse("{\"pre_tokenizer\":" BYTES ",\"model\":{\"type\":\"BPE\",\"vocab\":{"
               "\"a\":0},\"merges\":[]}}");
@@ -584,8 +588,8 @@ START_TEST(as_the_library)
 }
 END_TEST
 
-/* A template names ids: there may be several for a token, and they may differ from the token's
- * own id. */
+/* A template contains ids. A token may have several ids there, and they may differ from the
+ * token's own id. */
 START_TEST(ids_of_templates)
 {
     mf_tokenizer *t =

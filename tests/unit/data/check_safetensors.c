@@ -1,5 +1,5 @@
-/* safetensors: files of the reference implementation, round trips, and every kind of
- * invalid file. */
+/* safetensors: files of the reference implementation, reading and writing them again, and every
+ * kind of invalid file. */
 #include "check_main.h"
 
 #include "base/error.h"
@@ -162,7 +162,8 @@ START_TEST(what_is_read)
     ck_assert_uint_eq(t->offset, 216);
     ck_assert_int_eq(mf_st_read(f, t, data, 12), MF_OK);
     for (unsigned i = 0; i < 12; i++)
-        ck_assert_uint_eq(data[i], (8 + 7 * i) % 251); /* make.py's values for type 8, from 0 */
+        ck_assert_uint_eq(data[i], (8 + 7 * i) % 251); /* the values that make.py writes for
+                                                        * type 8, from 0 */
     ck_assert_int_eq(mf_st_read_part(f, t, part, 5, 7), MF_OK);
     ck_assert_int_eq(memcmp(part, data + 7, 5), 0);
     ck_assert_int_eq(mf_st_read_part(f, t, part, 0, 12), MF_OK);
@@ -278,13 +279,13 @@ START_TEST(good_headers)
         {"{}     ", 0, 0},
         {"{\"__metadata__\":{}}", 0, 0},
         {"{\"__metadata__\":null}", 0, 0},
-        /* The format has no rule of alignment. */
+        /* The format requires no alignment. */
         {"{" T("a", "BOOL", "[3]", "[0,3]") "," T("b", "F32", "[1]", "[3,7]") "}", 7, 2},
         {"{" T("a", "U8", "[1]", "[0,1]") "," T("b", "F64", "[1]", "[1,9]") "}", 9, 2},
         {"{" T("a", "U8", "[]", "[0,1]") "}", 1, 1},
         {"{" T("a", "U8", "[1,1,1,1,1,1,1,1]", "[0,1]") "}", 1, 1},
         {"{" T("b", "F32", "[1]", "[4,8]") "," T("a", "F32", "[1]", "[0,4]") "}", 8, 2},
-        /* Tensors without bytes at both ends and in between. */
+        /* Tensors without bytes, at both ends and in between. */
         {"{" T("a", "F32", "[0]", "[0,0]") "," T("b", "F32", "[1]", "[0,4]") "," T(
              "c", "F32", "[7,0]",
              "[4,4]") "," T("d", "F32", "[1]", "[4,8]") "," T("e", "F32", "[0,3]", "[8,8]") "}",
@@ -358,7 +359,7 @@ START_TEST(bad_lengths)
     scratch_write(path, "\0\0\0\0\0\0\0\0", 8);
     assert_refused(path, "expected a header from '{'");
     assert_refused(scratch_dir(), "found a directory");
-    /* A sparse file whose header claims more than the limit: refused before memory
+    /* A sparse file whose header claims more than the limit. It must be refused before memory
      * is allocated. */
     char big[8] = {1, 0, 0, 4, 0, 0, 0, 0}; /* 64 MiB and 1 */
     scratch_write(path, big, 8);
@@ -369,7 +370,7 @@ START_TEST(bad_lengths)
 }
 END_TEST
 
-/* A file that is truncated while it is open gives an error, and no stale bytes. */
+/* Reading a file that is truncated while it is open is an error, and returns no stale bytes. */
 START_TEST(cut_while_open)
 {
     unsigned char data[8];
@@ -477,7 +478,7 @@ START_TEST(writer_misuse)
     mf_st_writer_free(w);
     mf_st_writer_free(NULL);
     w = mf_st_writer_new();
-    ck_assert_int_eq(mf_st_writer_begin(w, path), MF_EIO); /* it exists already */
+    ck_assert_int_eq(mf_st_writer_begin(w, path), MF_EIO); /* the file exists already */
     ck_assert_ptr_nonnull(strstr(mf_error_message(), "File exists"));
     mf_st_writer_free(w);
     mf_st_close(open_file(path));
@@ -518,7 +519,7 @@ static int read_work(const char *path)
     return rc;
 }
 
-/* One tensor more than a file may have, to read and to write. */
+/* One tensor more than the maximum, in reading and in writing. */
 START_TEST(too_many_tensors)
 {
     enum { ENTRY = 16 };
@@ -539,7 +540,7 @@ START_TEST(too_many_tensors)
 }
 END_TEST
 
-/* A header that is too long: texts are escaped, so that a sixth of its length makes it. */
+/* A header that is too long. Escaping texts makes it six times as long. */
 START_TEST(long_header)
 {
     enum { N = MF_ST_HEADER_MAX / 6 };
@@ -559,8 +560,8 @@ START_TEST(long_header)
 }
 END_TEST
 
-/* If the n-th allocation or IO call fails, the result is an error, never a crash, a leak or a
- * false success. */
+/* If the n-th allocation or IO call fails, the result must be an error, never a crash, a leak
+ * or a false success. */
 START_TEST(with_faults)
 {
     const char *path = scratch_path("faults.safetensors");
@@ -592,7 +593,7 @@ START_TEST(with_faults)
 }
 END_TEST
 
-/* A sanitizer's own memory comes on top. */
+/* Whether a sanitizer runs. Its own memory is added to the measured memory. */
 static bool sanitized(void)
 {
 #if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
@@ -604,8 +605,8 @@ static bool sanitized(void)
 #endif
 }
 
-/* With many tensors, time and memory grow only with the size of the file: the header of ten
- * megabytes is open with less than twenty times its size. */
+/* With many tensors, time and memory grow only with the size of the file. An open file with a
+ * header of ten megabytes needs less than twenty times the size of the header. */
 START_TEST(many_tensors)
 {
     enum { N = 100000, MIB = 1 << 20 };

@@ -1,6 +1,6 @@
-/* stream: texts that become token files have the same tokens as in memory; a text may be cut
- * where a tokenizer says so; mapped token files; epochs without a list of windows;
- * several documents in one sequence. */
+/* stream: texts that become token files have the same tokens as in memory. A text may be cut
+ * only where the tokenizer allows it. Also mapped token files, epochs without a list of
+ * windows, and several documents in one sequence. */
 #include "check_main.h"
 
 #include "base/error.h"
@@ -30,7 +30,8 @@ static mf_ids encode(const mf_tokenizer *t, const char *text, size_t n)
     return ids;
 }
 
-/* Cuts a text of 600 bytes after each prefix; returns in how many a place was found. */
+/* Cuts a text of 600 bytes after each prefix. Returns for how many prefixes a place to cut
+ * was found. */
 static int check_cuts(const mf_tokenizer *t, uint64_t seed)
 {
     char *text = corpus_text(600, seed);
@@ -103,7 +104,7 @@ static int names_in(const char *folder)
     return n;
 }
 
-/* n bytes of words, ended by the only place at which the text may be cut. */
+/* Writes n bytes of words. Only their end is a place at which the text may be cut. */
 static void put_line(char *at, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -111,8 +112,8 @@ static void put_line(char *at, size_t n)
     memcpy(at + n - 3, "a\nb", 3);
 }
 
-/* A piece without a cut is read on at twice its length, so more text may remain after the last
- * cut than the next piece needs. */
+/* If a piece has no place to cut, it is read again with twice the length. So more text may
+ * remain after the last cut than the next piece needs. */
 START_TEST(long_lines)
 {
     enum { FIRST = 9 << 20, SECOND = 8 << 20, REST = 12 << 20 };
@@ -143,7 +144,7 @@ START_TEST(cached_texts)
 {
     static const char *const kinds[] = {"byte", "char", "bpe_bytes"};
     const char *path = scratch_path("large.txt"), *folder = scratch_path("cache");
-    char *text = corpus_text(9 << 20, 3); /* three pieces */
+    char *text = corpus_text(9 << 20, 3); /* three pieces of the reader */
     scratch_write(path, text, strlen(text));
     scratch_write(scratch_path("val.txt"), text, 5001);
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
@@ -178,7 +179,7 @@ START_TEST(several_texts)
     mf_corpus_spec s;
     mf_corpus_defaults(&s);
     s.path = folder;
-    s.split = 0.45; /* within the character that both files share */
+    s.split = 0.45; /* the split is within the character that is divided between both files */
     mf_corpus *plain = corpus_load(&s), *cached, *none = NULL;
     s.cache = scratch_path("cache");
     cached = corpus_load(&s);
@@ -186,7 +187,7 @@ START_TEST(several_texts)
     corpus_same(plain, cached);
     mf_corpus_free(cached);
     mf_corpus_free(plain);
-    s.split = 0.75; /* within the second file */
+    s.split = 0.75; /* the split is within the second file */
     s.cache = NULL;
     plain = corpus_load(&s);
     s.cache = scratch_path("cache");
@@ -205,7 +206,7 @@ START_TEST(several_texts)
 }
 END_TEST
 
-/* The generated text stays in memory beside a text that is mapped, on either side. */
+/* A generated text stays in memory beside a mapped text, before or after it. */
 START_TEST(mapped_beside_generated)
 {
     const char *const topics = "builtin:topics?bytes=3000";
@@ -231,7 +232,7 @@ START_TEST(mapped_beside_generated)
 }
 END_TEST
 
-/* Files that have changed since their sizes were taken: bytes keep their offsets. */
+/* Files that change after their sizes were read. Bytes keep their offsets. */
 START_TEST(texts_that_change)
 {
     char *path[] = {(char *)scratch_path("s.txt"), (char *)scratch_path("t.txt")};
@@ -254,7 +255,7 @@ START_TEST(texts_that_change)
 }
 END_TEST
 
-/* A part that there is no memory for is freed. */
+/* If memory runs out for a part, the part is freed. */
 START_TEST(a_part_without_memory)
 {
     mf_id_parts parts = {0};
@@ -268,7 +269,7 @@ START_TEST(a_part_without_memory)
 }
 END_TEST
 
-/* A token file of 160 MB, nearly all of it a hole, is mapped; it is not scanned twice. */
+/* A token file of 160 MB, nearly all of it a hole, is mapped. It is not scanned twice. */
 START_TEST(mapped_ids)
 {
     enum { N = 80 << 20 };
@@ -304,7 +305,7 @@ START_TEST(mapped_ids)
     mf_corpus_free(fresh);
     mf_free(kept);
     mf_list_free(names, n);
-    s.bin_bits = 32; /* known apart from those of 16 bits */
+    s.bin_bits = 32; /* cached separately from ids of 16 bits */
     mf_corpus *c = corpus_load(&s);
     ck_assert_int_eq(c->tokens, N / 2);
     ck_assert_int_eq(names_in(folder), 2);
@@ -329,14 +330,14 @@ START_TEST(shuffled_numbers)
         ck_assert(sizes[k] < 64 || same < (int)sizes[k] / 8);
     }
     ck_assert_uint_lt(mf_rng_shuffled(1, 2, 3, UINT64_MAX / 5, 12345), UINT64_MAX / 5);
-    /* neighbours do not stay together */
+    /* number of windows that are still neighbours */
     int near = 0;
     for (uint64_t i = 0; i + 1 < 1000; i++) {
         const int64_t a = (int64_t)mf_rng_shuffled(5, 6, 7, 1000, i),
                       b = (int64_t)mf_rng_shuffled(5, 6, 7, 1000, i + 1);
         near += llabs(a - b) < 10;
     }
-    ck_assert_int_lt(near, 50); /* 19 are expected */
+    ck_assert_int_lt(near, 50); /* 19 are expected by chance */
 }
 END_TEST
 
@@ -380,8 +381,8 @@ START_TEST(epochs)
     }
     for (int i = 0; i < N; i++)
         ck_assert_int_eq(seen[i], i % SEQ == 0 && i < windows * SEQ ? 3 : 0);
-    ck_assert_int_ne(first[0], first[1]); /* another order in each epoch */
-    /* a batch needs no batch before it */
+    ck_assert_int_ne(first[0], first[1]); /* the order differs in each epoch */
+    /* a batch does not depend on the batches before it */
     mf_batcher_fill(b, 27, x);
     const int32_t token = x->tokens[SEQ];
     mf_batcher_fill(other, 27, x);
@@ -393,7 +394,8 @@ START_TEST(epochs)
 }
 END_TEST
 
-/* Documents of 2 to 13 tokens, whose tokens tell document and place; one has no target. */
+/* Documents of 2 to 13 tokens. Each token identifies its document and its position. One
+ * document has no target. */
 START_TEST(packed_documents)
 {
     enum { N = 60, SEQ = 12, ROWS = 3 };
@@ -459,7 +461,7 @@ START_TEST(packed_documents)
 }
 END_TEST
 
-/* A window of a stream is cut behind each token 256. */
+/* A stream is cut after each token 256, so no window crosses this token. */
 START_TEST(cut_streams)
 {
     uint16_t ids[400];
@@ -495,13 +497,13 @@ START_TEST(cut_streams)
     ck_assert_int_eq(x->since[9], 0);
     mf_batcher_free(b);
     mf_corpus_free(c);
-    /* Of text: the bytes are those of the targets that are left. */
+    /* The same for text. The bytes are counted for the remaining targets. */
     scratch_write(scratch_path("ends.txt"), "one\ntwo\nthree", 13);
     spec.path = scratch_path("ends.txt");
     c = corpus_load(&spec);
     s.document_end = '\n';
     ck_assert_int_eq(mf_batcher_new(c, &s, &b), MF_OK);
-    mf_batcher_fill(b, 0, x); /* "one\ntwo\nth", whose targets are "ne\nwo\nhr" */
+    mf_batcher_fill(b, 0, x); /* the text is "one\ntwo\nth"; its targets are "ne\nwo\nhr" */
     ck_assert_int_eq(x->n_targets, 8);
     ck_assert_int_eq(x->n_bytes, 8);
     ck_assert_int_eq(x->targets[3], -1);

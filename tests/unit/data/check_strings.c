@@ -1,4 +1,4 @@
-/* strings: a set of distinct strings, in which the empty one is a string like others. */
+/* strings: a set of distinct strings, which may include the empty string. */
 #include "check_main.h"
 
 #include "base/error.h"
@@ -31,7 +31,7 @@ START_TEST(an_empty_string_first)
 }
 END_TEST
 
-/* More strings than there is room for at first, with zeros in them. */
+/* More strings than the initial capacity, some with zero bytes. */
 START_TEST(ids_follow_the_order)
 {
     enum { MANY = 5000 };

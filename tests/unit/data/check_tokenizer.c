@@ -1,4 +1,4 @@
-/* tokenizer: every text is restored; vocabularies, special tokens, files; a decoder never
+/* tokenizer: every text is restored; vocabularies, special tokens, files. A decoder never
  * returns a part of a character. */
 #include "check_main.h"
 
@@ -146,7 +146,8 @@ START_TEST(special_tokens)
     char *text = decode(t, ids.id, 3);
     ck_assert_str_eq(text, "ac");
     free(text);
-    ck_assert_uint_eq(mf_tokenizer_bytes(t, ids.id, 3), 0); /* <unk> hides its bytes */
+    ck_assert_uint_eq(mf_tokenizer_bytes(t, ids.id, 3), 0); /* the number of bytes of <unk>
+                                                             * is unknown */
     ck_assert_uint_eq(mf_tokenizer_bytes(t, ids.id, 1), 1);
     mf_ids_free(&ids);
     mf_tokenizer_free(t);
@@ -154,7 +155,7 @@ START_TEST(special_tokens)
 }
 END_TEST
 
-/* Bytes in any order: the output is valid UTF-8, and valid text is unchanged. */
+/* Bytes in any order. The output is valid UTF-8, and valid text is unchanged. */
 START_TEST(decoding_bytes)
 {
     static const struct {
@@ -200,7 +201,7 @@ START_TEST(decoding_bytes)
 }
 END_TEST
 
-/* All pairs of bytes from 0x80 on, with two continuation bytes after them: the output is always
+/* All pairs of bytes from 0x80 on, followed by two continuation bytes. The output is always
  * valid UTF-8. */
 START_TEST(decoding_all_pairs)
 {

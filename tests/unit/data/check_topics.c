@@ -1,5 +1,5 @@
-/* topics: the same bytes on every machine; labels, chain and grammar as documented; the entropy
- * floor compared with sums that are computed in another way. */
+/* topics: the same bytes on every machine; labels, chain and grammar as documented. The entropy
+ * floor is compared with sums that are computed in another way. */
 #include "check_main.h"
 
 #include "base/error.h"
@@ -38,7 +38,8 @@ static void check_hash(const char *path, const char *text, const char *labels)
     mf_topics_free(t);
 }
 
-/* If these change, results on builtin:topics can no longer be compared with earlier ones. */
+/* If these values change, results on builtin:topics are no longer comparable with
+ * earlier ones. */
 START_TEST(golden)
 {
     check_hash("builtin:topics", "d233320f851558c0f479ed3a60f845a3",
@@ -113,7 +114,8 @@ START_TEST(a_word_has_one_class)
 }
 END_TEST
 
-/* How often the next sentence keeps the topic, and how often each topic follows a change. */
+/* Counts how often the next sentence has the same topic, and how often each topic follows
+ * a change. */
 typedef struct chain {
     double sentences, stays, starts[MF_TOPICS_MAX];
 } chain;
@@ -167,7 +169,7 @@ static double floor_of(const mf_topics *t, mf_topics_floor_kind kind, size_t beg
     return nats;
 }
 
-/* ---- the same values in another way: whole sentences, read word by word ---- */
+/* ---- the same values computed from whole sentences, read word by word ---- */
 
 static int32_t find_word(const mf_topics_language *l, const char *text, size_t n)
 {
@@ -183,7 +185,8 @@ static double word_weight(const mf_word_list *list, int32_t word)
     return 0;
 }
 
-/* P(sentence | topic), and its length with the blank after it; 0 for an incomplete sentence. */
+/* P(sentence | topic), and the sentence's length with the blank after it; 0 for an
+ * incomplete sentence. */
 static double sentence_p(const mf_topics *t, size_t at, int32_t topic, size_t *ret_n)
 {
     const mf_topics_language *l = t->language;
@@ -212,7 +215,7 @@ static double sentence_p(const mf_topics *t, size_t at, int32_t topic, size_t *r
     return p;
 }
 
-/* Sums over all complete sentences; *ret_end: the byte where they end. */
+/* Sums over all complete sentences. *ret_end: the offset at which they end. */
 static double nats_by_sentences(const mf_topics *t, bool topic_known, size_t *ret_end)
 {
     int32_t k = t->spec.topics;
@@ -324,10 +327,10 @@ START_TEST(floor_by_counting)
 }
 END_TEST
 
-/* Parts add up, and the floor of windows is between its bounds. */
+/* The floors of parts add up, and the floor of windows is between its bounds. */
 START_TEST(floors_of_parts_and_windows)
 {
-    mf_topics *t = make("builtin:topics?bytes=200000&stay=0"); /* topics change often */
+    mf_topics *t = make("builtin:topics?bytes=200000&stay=0"); /* stay=0: topics change often */
     double all = floor_of(t, MF_FLOOR_PAST, 0, 200000, 0, 0);
     double head = floor_of(t, MF_FLOOR_PAST, 0, 77777, 0, 0);
     double tail = floor_of(t, MF_FLOOR_PAST, 77777, 200000, 0, 0);
@@ -364,7 +367,7 @@ START_TEST(floors_of_parts_and_windows)
 }
 END_TEST
 
-/* Negative control: if topics cannot be seen in the text, knowing them does not lower
+/* A negative control: if topics are not visible in the text, knowing them does not lower
  * the floor. */
 START_TEST(overlap_hides_topics)
 {
@@ -434,7 +437,7 @@ START_TEST(bad_floors)
         {MF_FLOOR_WINDOW, 0, 9, 4, -1, "windows of 4 with context -1"},
         {MF_FLOOR_WINDOW, 0, 9, 4, 4, "windows of 4 with context 4"},
         {MF_FLOOR_WINDOW, 8, 9, 4, 0, "on 1 bytes"},
-        /* in the text as it is changed below: an empty sentence, a period without a blank */
+        /* for the text as changed below: an empty sentence, a period without a blank */
         {MF_FLOOR_PAST, 0, 9, 0, 0, "byte 0 (0x2e) cannot follow in this language"},
         {MF_FLOOR_WINDOW, 0, 9, 4, 0, "byte 1 (0x"},
     };

@@ -1,5 +1,5 @@
-/* turns: the members of a line of jsonl are read, refused or named, and text of the assistant
- * counts unless the line says otherwise. */
+/* turns: the members of a jsonl line are read, refused or named in a warning. Text of the
+ * assistant counts in the loss unless the line says otherwise. */
 #include "check_main.h"
 
 #include "base/error.h"
@@ -29,7 +29,8 @@ static mf_corpus *load_and_log(const mf_corpus_spec *s)
     return c;
 }
 
-/* The tokens of the line with the tokenizer byte; [ ] enclose those that count in the loss. */
+/* The tokens of the line with the tokenizer byte. [ ] enclose the tokens that count in
+ * the loss. */
 static const char *read_line(const char *line)
 {
     static char out[1024];
@@ -52,7 +53,8 @@ static const char *read_line(const char *line)
 START_TEST(members_of_prompts)
 {
     static const struct {
-        const char *line, *reads, *unread; /* unread NULL: nothing is named */
+        const char *line, *reads, *unread; /* unread: the members that a warning names; NULL:
+                                            * no warning */
     } cases[] = {
         {"{\"instruction\":\"Do.\",\"input\":\"x y\",\"output\":\"ok\"}", "Do.\nx y[ok]", NULL},
         {"{\"instruction\":\"Do.\",\"input\":\"\",\"output\":\"ok\"}", "Do.[ok]", NULL},
@@ -78,7 +80,7 @@ START_TEST(members_of_prompts)
         else
             ck_assert_str_eq(logged, "");
     }
-    /* Once for a file, however many lines have the member. */
+    /* A member is named once for a file, however many lines contain it. */
     read_line("{\"text\":\"a\",\"id\":1}\n{\"text\":\"b\",\"id\":2}\n{\"text\":\"c\",\"url\":"
               "\"u\"}\n");
     ck_assert_ptr_nonnull(strstr(logged, "turns.jsonl: members that are not read: id, url\n"));
@@ -127,7 +129,7 @@ START_TEST(members_of_messages)
 }
 END_TEST
 
-/* A line that is not to be learned is skipped, whatever it is. */
+/* A line that is marked as not to be learned is skipped, whatever it contains. */
 START_TEST(skipped_lines)
 {
     static const char *const off[] = {"\"weight\":0",    "\"weight\":0.0", "\"weight\":false",
@@ -145,7 +147,7 @@ START_TEST(skipped_lines)
             ck_assert_ptr_nonnull(strstr(logged, "turns.jsonl: 1 line skipped"));
             ck_assert_ptr_null(strstr(logged, "not read"));
         }
-    /* numbers of another meaning */
+    /* a number with another meaning is ignored */
     ck_assert_str_eq(read_line("{\"text\":\"good\",\"loss\":0.25}"), "[good]");
     ck_assert_ptr_nonnull(strstr(logged, "not read: loss"));
     mf_corpus_spec s =
@@ -192,8 +194,8 @@ START_TEST(refused_members)
 }
 END_TEST
 
-/* If the configuration names the members, only these are read; the other members of the lines
- * are named in a warning. */
+/* If the configuration names the members, only these are read. A warning names the other
+ * members of the lines. */
 START_TEST(members_by_name)
 {
     mf_corpus_spec s = corpus_spec(

@@ -1,5 +1,5 @@
-/* backend: the kernel set that the environment chooses. The choice is made once per process, so
- * each test runs in a process of its own. */
+/* backend: the kernel set that the environment chooses. A process chooses only once, so each
+ * test runs in a process of its own. */
 #include "check_main.h"
 
 #include "base/error.h"
@@ -18,7 +18,7 @@ START_TEST(the_fast_set_is_the_usual_one)
     unsetenv("MOEFW_ISA");
     ck_assert_int_eq(mf_backend_init(), MF_OK);
     ck_assert_str_eq(mf_backend_kernels()->name, "cpu");
-    setenv("MOEFW_KERNELS", "ref", 1); /* too late: the choice is made */
+    setenv("MOEFW_KERNELS", "ref", 1); /* too late: the choice was made before */
     ck_assert_str_eq(mf_backend_kernels()->name, "cpu");
 }
 END_TEST
@@ -84,7 +84,8 @@ START_TEST(a_library_is_opened_by_those_who_compute)
 }
 END_TEST
 
-/* OpenBLAS has a buffer of 128 MiB for each thread and one for itself; the rest takes 64. */
+/* A limited address space. OpenBLAS needs a buffer of 128 MiB for each thread and one for
+ * itself; the rest of the program needs 64 MiB. */
 START_TEST(too_few_addresses_for_a_library_are_an_error)
 {
     const struct rlimit limit = {1 << 28, 1 << 28};

@@ -1,5 +1,5 @@
-/* backward: gradients of a graph, tensors that get none, and refusals. Gradients are compared
- * with formulas written out in the test. */
+/* backward: gradients of a graph, tensors without a gradient, and refusals. Gradients are
+ * compared with formulas that are written in the test. */
 #include "check_main.h"
 
 #include "base/error.h"
@@ -14,13 +14,13 @@
 
 enum { N = 5 };
 
-/* A graph over n parameters [N] named w0, w1, ... with values 1 + i / 8 + element. */
+/* A graph over n parameters [N] named w0, w1, ... Element j of parameter i is 1 + i / 8 + j. */
 typedef struct bench {
     mf_store *store;
     mf_param *w[4];
     mf_graph *g;
     mf_tensor *t[4]; /* the parameters as tensors */
-    mf_tensor *x;    /* an input, 1 2 3 .. */
+    mf_tensor *x;    /* an input with the values 1 2 3 .. */
 } bench;
 
 static bench setup_with(int n, mf_graph_options options, bool train_store)
@@ -96,7 +96,8 @@ START_TEST(fused_and_composed_rules_give_the_gradient)
     ck_assert_int_eq(count_ops(&b, "assign"), 0);
     ck_assert_ptr_eq(mf_tensor_data(b.t[0]->grad), b.w[0]->grad);
     run(&b);
-    ASSERT_GRAD(b.w[0], 2 * x * x * w); /* the run overwrites it, and does not add to it */
+    ASSERT_GRAD(b.w[0], 2 * x * x * w); /* the run overwrites the gradient instead of adding
+                                         * to it */
     teardown(&b);
 }
 END_TEST
@@ -280,7 +281,7 @@ START_TEST(frozen_parameters_and_buffers_get_none)
     mf_store_seal(s, 1, true);
     mf_graph *g = mf_graph_new(&(mf_graph_options){.training = true});
     mf_tensor *h = op2(g, &t_mul, mf_graph_param(g, w), mf_graph_param(g, frozen));
-    /* no gradient passes */
+    /* no gradient may pass this op */
     mf_tensor *only_frozen = op1(g, &t_rough, mf_graph_param(g, frozen));
     mf_tensor *loss =
         op1(g, &t_sum, plus(g, op2(g, &t_mul, h, mf_graph_param(g, buffer)), only_frozen));
@@ -323,7 +324,7 @@ END_TEST
 
 START_TEST(inputs_get_gradients_when_asked_for)
 {
-    mf_graph *g = mf_graph_new(NULL); /* not a training graph */
+    mf_graph *g = mf_graph_new(NULL); /* this is not a training graph */
     mf_tensor *x = mf_graph_input(g, "x", MF_F32, mf_shape1(N)), *unused, *both[2];
     unused = mf_graph_input(g, "unused", MF_F32, mf_shape1(2));
     mf_graph_want_grad(x);
@@ -364,7 +365,8 @@ START_TEST(an_op_without_a_rule_is_refused_where_one_is_needed)
     ASSERT_SAYS("t_rough (layers.3.router mine): a gradient must pass through input 0");
     teardown(&b);
 
-    b = setup(1); /* allowed where no gradient must pass: an input, after t_stop, metrics */
+    b = setup(1); /* Ops without a rule are allowed where no gradient must pass: at an input,
+                   * after t_stop, for metrics. */
     ck_assert_ptr_nonnull(op1(b.g, &t_rough, b.x));
     ck_assert_ptr_nonnull(op1(b.g, &t_rough, op1(b.g, &t_stop, b.t[0])));
     mf_graph_metrics(b.g, true);
@@ -469,7 +471,8 @@ static int grad_that_fails(mf_graph *g, const mf_gradient *at)
     return MF_EPLUGIN;
 }
 
-/* The rounding is restored, since all later numbers depend on it. */
+/* Changes the rounding mode. It is restored afterwards, because all later numbers depend
+ * on it. */
 static int grad_that_rounds(mf_graph *g, const mf_gradient *at)
 {
     fesetround(FE_UPWARD);
@@ -519,7 +522,7 @@ END_TEST
 START_TEST(a_rule_must_not_read_overwritten_state)
 {
     bench b = setup(1);
-    mf_tensor *h = op2(b.g, &t_mul, b.t[0], b.x); /* its gradient reads x */
+    mf_tensor *h = op2(b.g, &t_mul, b.t[0], b.x); /* the gradient of this op reads x */
     mf_tensor *loss = op1(b.g, &t_sum, h);
     op2(b.g, &t_count, b.x, b.t[0]);
     ck_assert_int_eq(mf_graph_backward(b.g, loss, 0, NULL), MF_EINVAL);

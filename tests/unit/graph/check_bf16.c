@@ -1,6 +1,6 @@
-/* bf16: which tensors of a graph are bf16, and how gradients flow through conversions. Gemms
- * read and write bf16, an op that accepts bf16 keeps the type of its input, and any other op
- * gets f32. */
+/* bf16: which tensors of a graph are bf16, and how gradients pass conversions. Gemms read
+ * and write bf16. An op that accepts bf16 keeps the type of its input. Any other op
+ * receives f32. */
 #include "check_main.h"
 
 #include "base/error.h"
@@ -48,7 +48,7 @@ static int count(const mf_graph *g, const char *op)
     return n;
 }
 
-/* A head whose weight is in a file rounds its rows only in graphs whose gemms use bf16. */
+/* A head whose weight is in a file rounds its rows only if the gemms of the graph use bf16. */
 START_TEST(a_stored_head_is_rounded_where_gemms_are)
 {
     static const uint16_t numbers[OUT * IN];
@@ -117,7 +117,7 @@ START_TEST(ops_that_know_bf16_go_on_with_it_and_others_see_f32)
     ck_assert_int_eq(mf_add(b.g, y, y)->dtype, MF_BF16);
     ck_assert_int_eq(count(b.g, "cast"), 1);
     ck_assert_int_eq(mf_softmax(b.g, y)->dtype, MF_F32);
-    mf_tensor *own = op1(b.g, &t_square, y); /* like an op of a plugin */
+    mf_tensor *own = op1(b.g, &t_square, y); /* an op like those of plugins */
     ck_assert_int_eq(own->dtype, MF_F32);
     ck_assert_int_eq(count(b.g, "cast"), 2);
     /* with an f32 operand the result is f32; a gemm would read the original bf16 tensor */
@@ -141,7 +141,8 @@ START_TEST(with_bf16_off_gemms_are_f32)
 }
 END_TEST
 
-/* loss = sum of square(x w^T): in bf16, or in f32; with both, the sum of the two. */
+/* Computes the gradient of a loss that is the sum of square(x w^T), in bf16 or in f32. both:
+ * the loss is the sum of the bf16 and the f32 loss. */
 static void gradient_of(bool bf16, bool both, float *ret)
 {
     bench b = setup(bf16);
@@ -243,7 +244,7 @@ START_TEST(values_that_no_graph_reads_are_given_back)
     mf_graph_free(g);
     mf_store_free(s);
 
-    bench b = setup(true); /* training needs the f32 values */
+    bench b = setup(true); /* in training the f32 values are needed */
     mf_store_release_f32(b.store, b.w);
     ck_assert(!b.w->f32_released && b.w->value[0] != 0);
     finish(&b);
@@ -308,14 +309,15 @@ START_TEST(weights_in_panels_are_for_gemms_only)
     }
     mf_store_free(s);
 
-    bench b = setup(true); /* training changes the values in each step */
+    bench b = setup(true); /* in training the values change in each step */
     mf_store_pack(b.store, b.w);
     ck_assert(!b.w->packed);
     finish(&b);
 }
 END_TEST
 
-/* The type of keys that attention reads, of QUERIES queries and a cache of `room` positions. */
+/* The type of the keys that attention reads, with QUERIES queries and a cache of
+ * `room` positions. */
 static mf_dtype keys_of(int room, bool prefers, bool metric)
 {
     enum { QUERIES = 2, WIDTH = 8 };
@@ -345,9 +347,9 @@ static mf_dtype keys_of(int room, bool prefers, bool metric)
 START_TEST(attention_reads_bf16_where_that_is_faster)
 {
     ck_assert_int_eq(keys_of(2 * MF_BF16_CACHE, true, false), MF_BF16);
-    ck_assert_int_eq(keys_of(2 * MF_BF16_CACHE + 1, true, false), MF_F32); /* decoding */
+    ck_assert_int_eq(keys_of(2 * MF_BF16_CACHE + 1, true, false), MF_F32); /* in decoding */
     ck_assert_int_eq(keys_of(2, false, false), MF_F32);
-    ck_assert_int_eq(keys_of(2, true, true), MF_F32); /* a metric */
+    ck_assert_int_eq(keys_of(2, true, true), MF_F32); /* for a metric */
 }
 END_TEST
 

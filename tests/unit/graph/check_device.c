@@ -1,5 +1,5 @@
 /* device: the interface between core and a device, tested on the strict device (tests/device).
- * The device must notice mistakes of the host, and all values must be as on the host. */
+ * The device must detect mistakes of the host, and all values must equal those on the host. */
 #include "check_main.h"
 
 #include <math.h>
@@ -232,17 +232,17 @@ START_TEST(parameters_are_read_and_written_as_on_the_host)
     float *edit = mf_param_edit(b);
     edit[1] = 5;
     ck_assert_float_eq(mf_param_host(b)[1], 5);
-    edit[2] = 6; /* the pointer is still valid, since nothing has run */
+    edit[2] = 6; /* the pointer is still valid, because no work has run */
     float back[3];
     must(mf_param_read(b, back, 0, sizeof back));
     ck_assert(back[0] == 2 && back[1] == 5 && back[2] == 6);
-    edit[0] = 7; /* plugins also write after a read, within one call */
+    edit[0] = 7; /* plugins also write after a read, within the same call */
     must(mf_param_read(b, back, 0, sizeof back));
     ck_assert(back[0] == 7 && back[1] == 5 && back[2] == 6);
     must(mf_store_zero(s, MF_BLOCK_VALUES));
     ck_assert_float_eq(mf_param_host(w)[10], 0);
     ck_assert_int_eq(mf_param_read(b, back, 8, 8), MF_EINVAL);
-    mf_graph *g = mf_graph_new(&(mf_graph_options){.device = d}); /* through a graph, too */
+    mf_graph *g = mf_graph_new(&(mf_graph_options){.device = d}); /* the same through a graph */
     mf_tensor *t = mf_graph_param(g, w);
     must(mf_tensor_write(t, &number, 44, sizeof number));
     must(mf_tensor_read(t, back, 40, sizeof back));
@@ -299,13 +299,13 @@ static int twice_launch(const mf_call *c, const mf_on_device *on)
     return MF_OK;
 }
 
-/* A planted defect: on the host the function reads memory of the device. */
+/* A planted defect: the function runs on the host and reads memory of the device. */
 static int twice_peek(const mf_call *c, const mf_on_device *on)
 {
     return t_in(c, 0)[0] == 0 ? MF_ERUN : twice_launch(c, on);
 }
 
-/* The list of a plugin for a later version of the headers, whose entries are longer. */
+/* The list of a plugin for a later version of the headers. Its entries are longer. */
 static const struct {
     mf_device_op op;
     void *later[3];
@@ -321,7 +321,7 @@ static const mf_device_op by_peek[] = {{sizeof *by_peek, "strict", twice_peek, N
         .forward = twice_forward, .launch = list                                               \
     }
 static const mf_opdef twice_host = TWICE(sizeof(mf_opdef), NULL);
-/* The table of an older plugin: it ends with `user`, and the fields behind it do not count. */
+/* The table of an older plugin. It ends with `user`, and fields after it are ignored. */
 static const mf_opdef twice_short = TWICE(offsetof(mf_opdef, bf16_in), by_peek);
 static const mf_opdef twice_launched = TWICE(sizeof(mf_opdef), &by_launch[0].op);
 static const mf_opdef twice_peeking = TWICE(sizeof(mf_opdef), by_peek);
@@ -331,7 +331,7 @@ typedef struct small {
     mf_tensor *x, *y;
 } small;
 
-/* y = op(x + x) + x, of an input x. */
+/* Builds y = op(x + x) + x for an input x. */
 static small build(mf_device *d, const mf_opdef *op)
 {
     small s = {.g = mf_graph_new(&(mf_graph_options){.device = d})};
@@ -379,7 +379,7 @@ START_TEST(ops_without_launch_functions_run_on_the_host)
         mf_graph_free(s.g);
     }
     mf_log_redirect(before);
-    ck_assert_int_eq(told, 2); /* each op once */
+    ck_assert_int_eq(told, 2); /* each op is reported once */
     ck_assert_int_eq(d->fallbacks, 4);
     mf_device_close(d);
 }
@@ -398,7 +398,7 @@ START_TEST(ops_with_launch_functions_do_not)
 }
 END_TEST
 
-static int twice_backward(const mf_call *c) /* x, y, dy -> dx */
+static int twice_backward(const mf_call *c) /* inputs: x, y, dy; output: dx */
 {
     for (int64_t i = 0; i < t_n(c); i++)
         t_out(c, 0)[i] = 2 * t_in(c, 2)[i];
@@ -504,7 +504,8 @@ START_TEST(inputs_may_be_filled_while_runs_are_queued)
 }
 END_TEST
 
-/* Values that are written to the old pointer without a call of mf_tensor_input are not sent. */
+/* An input marked as still is sent only once. Values that are written to the old pointer
+ * without a call of mf_tensor_input are not sent. */
 START_TEST(an_input_that_is_still_is_sent_once)
 {
     mf_device *d = open_strict("1");
@@ -549,7 +550,7 @@ START_TEST(a_fault_is_reported_when_the_run_is_waited_for)
     ck_assert_int_eq(mf_graph_wait(g), MF_EINPUT);
     ASSERT_SAYS("embedding: token 1: expected an id in 0 .. 3, found 4");
     ck_assert_int_eq(mf_graph_run(g, NULL), MF_EINPUT);
-    id[1] = 3; /* a valid id: the fault must be gone */
+    id[1] = 3; /* a valid id; the fault of the earlier run must not remain */
     must(mf_graph_run(g, NULL));
     ck_assert_ptr_nonnull(mf_tensor_host(y));
     mf_graph_free(g);
@@ -557,7 +558,8 @@ START_TEST(a_fault_is_reported_when_the_run_is_waited_for)
 }
 END_TEST
 
-/* The fault is the device's. A graph that has no such node does not name one of its own. */
+/* The fault belongs to the device. Another graph, which does not have the faulty node, must not
+ * name one of its own nodes. */
 START_TEST(a_fault_of_another_graph)
 {
     mf_device *d = open_strict("4");
@@ -589,7 +591,7 @@ START_TEST(values_that_are_not_finite_are_traced)
 }
 END_TEST
 
-/* Trains a linear layer for two steps: loss = mean of (x w^T)^2. values: w, then its
+/* Trains a linear layer for two steps. The loss is the mean of (x w^T)^2. values: w, then its
  * second moment. */
 static void train(mf_device *d, float *values, double *ret_norm)
 {
@@ -652,7 +654,8 @@ static Suite *suite(void)
 {
     Suite *s = suite_create("device");
     TCase *c = tcase_create("device");
-    const TTest *tests[] = {a_planted_host_read_crashes, /* first: it forks */
+    const TTest *tests[] = {a_planted_host_read_crashes, /* this test is first because
+                                                          * it forks */
                             cpu_needs_no_backend,
                             what_is_missing_is_named,
                             a_backend_of_another_version_is_refused,

@@ -1,6 +1,6 @@
-/* functions: the elementwise functions of `cpu` on all instruction sets: their accuracy, their
- * results for NaN and Inf, and their gradients at kinks and ties, where differences cannot
- * check them. This file also tests sorting, counting and dropout. */
+/* functions: the elementwise functions of `cpu` with all instruction sets: their accuracy,
+ * their results for NaN and Inf, and their gradients at kinks and ties, where differences
+ * cannot check them. This file also tests sorting, counting and dropout. */
 #include "check_main.h"
 
 #include <math.h>
@@ -64,8 +64,8 @@ static double silu_slope(double x)
     return sigmoid(x) * (1 + x * (1 - sigmoid(x)));
 }
 
-/* units: largest error for arguments lo .. hi, in units of 2^-23 of the result. least: absolute
- * error that is allowed in addition, since results may be near 0. */
+/* units: largest error for arguments lo .. hi, in units of 2^-23 of the result. least:
+ * additional absolute error, because results may be near 0. */
 static const struct {
     const char *name;
     int fn;
@@ -95,8 +95,8 @@ enum { BATCH = 4096 };
 static const mf_kctx context = {
     .parallel = mf_parallel, .rng_block = mf_rng_block, .key = &(mf_draw_key){1, 1}};
 
-/* Draws arguments spread over the bit patterns of floats. Returns their number; 0: all
- * are done. */
+/* Draws arguments that are spread over the bit patterns of floats. Returns their number; 0: the
+ * range is complete. */
 static int next_batch(uint64_t *bits, double lo, double hi, float x[BATCH])
 {
     int n = 0;
@@ -140,7 +140,7 @@ END_TEST
 
 /* ---- NaN and Inf ---- */
 
-/* f(-Inf), f(Inf), f(-0); a NaN in the table means that the result is NaN. */
+/* Values f(-Inf), f(Inf), f(-0). NaN in the table means that the result is NaN. */
 static const struct {
     int fn;
     float below, above, zero;
@@ -172,7 +172,7 @@ static bool alike(float a, float b)
 
 static void expect_limits(const mf_kernels *k, const char *set)
 {
-    enum { N = 21 }; /* a whole vector and a tail, for every instruction set */
+    enum { N = 21 }; /* a whole vector and a remainder, for every instruction set */
     float x[N], y[N], one[N];
     ck_assert_int_eq((int)(sizeof limits / sizeof *limits), MF_MAP1_COUNT);
     for (size_t f = 0; f < sizeof limits / sizeof *limits; f++) {

@@ -1,5 +1,6 @@
-/* fuse: the gemm of gated experts and its activation as one node, on a device whose gemms have
- * an epilogue. The device here has none: its set of kernels only says that it might. */
+/* fuse: on a device whose gemms have an epilogue, the gemm of gated experts and its activation
+ * become one node. The device of this test has no epilogue: its set of kernels only claims to
+ * have one. */
 #include "check_main.h"
 
 #include <stdlib.h>
@@ -30,8 +31,9 @@ static const mf_kernels *one_node_set(mf_device *d, const mf_kernels *host)
     return &one_node;
 }
 
-/* swiglu(x w^T) of two experts; as_metric: the activation runs for metrics only, so it must not
- * become part of the gemm's node. Returns the number of nodes that were put into others. */
+/* Computes swiglu(x w^T) of two experts. as_metric: the activation runs only for metrics, so it
+ * must not become part of the gemm's node. Returns the number of nodes that were merged
+ * into others. */
 static int experts_on(mf_device *d, bool as_metric, float y[6])
 {
     static const int32_t groups[] = {0, 1, 3};

@@ -1,4 +1,5 @@
-/* gradcheck: right gradients pass; wrong ones are found, with tensor and element. */
+/* gradcheck: correct gradients pass; wrong gradients are found, and the message names tensor
+ * and element. */
 #include "check_main.h"
 
 #include "base/error.h"
@@ -45,7 +46,7 @@ static int check(mf_graph *g, mf_tensor *out, int n_in, mf_tensor **in,
  * bend_at is negative. */
 static float bend_factor, bend_at = -1;
 
-static int bent_backward(const mf_call *c) /* x, y, dy -> dx */
+static int bent_backward(const mf_call *c) /* inputs: x, y, dy; output: dx */
 {
     for (int64_t i = 0; i < t_n(c); i++)
         t_out(c, 0)[i] = 2 * t_in(c, 0)[i] * t_in(c, 2)[i] *
@@ -171,9 +172,9 @@ START_TEST(linear_passes_with_and_without_bias)
 }
 END_TEST
 
-/* ---- weights as files have them ---- */
+/* ---- weights as stored in files ---- */
 
-/* PER: inputs of a group of GPTQ */
+/* PER: number of inputs in a group of GPTQ */
 enum { EXPERTS = 3, PARTS = 2, ROWS = 8, IN = 32, PER = 16 };
 
 /* A part of 8 x 32 weights of any type. */
@@ -183,11 +184,11 @@ typedef struct drawn_part {
         uint16_t b16[ROWS * IN];
         uint32_t words[ROWS * IN / 8];
     } data;
-    uint16_t scales[IN / PER * ROWS]; /* of MXFP4 bytes */
+    uint16_t scales[IN / PER * ROWS]; /* for MXFP4: bytes */
     uint32_t zeros[IN / PER * ROWS / 8];
 } drawn_part;
 
-/* Part `number` of a weight, drawn; the second is transposed, if its type can be. */
+/* Draws part `number` of a weight. The second part is transposed, if its type allows this. */
 static mf_stored_part draw_part(drawn_part *d, mf_stored_type type, int number)
 {
     const uint64_t stream = mf_rng_stream("stored"), at = (uint64_t)number;
@@ -204,7 +205,7 @@ static mf_stored_part draw_part(drawn_part *d, mf_stored_type type, int number)
         else if (type == MF_STORED_BF16)
             d->data.b16[i] = mf_bf16_from_f32(values[i]);
         else if (type == MF_STORED_F16)
-            d->data.b16[i] = (uint16_t)(0x3400 + (r & 0x8bff)); /* +- .25 to 1 */
+            d->data.b16[i] = (uint16_t)(0x3400 + (r & 0x8bff)); /* +-(.25 to 1) */
         else if (i < ROWS * IN / 8)
             d->data.words[i] = r;
     }
@@ -214,7 +215,7 @@ static mf_stored_part draw_part(drawn_part *d, mf_stored_type type, int number)
         return p;
     }
     for (int i = 0; i < IN / PER * ROWS; i++)
-        d->scales[i] = gptq ? (uint16_t)(0x3000 + 64 * i) : 0x7f7e; /* .125 ..; 1 / 2, 1 */
+        d->scales[i] = gptq ? (uint16_t)(0x3000 + 64 * i) : 0x7f7e; /* from .125; 1 / 2 or 1 */
     for (int i = 0; i < IN / PER * ROWS / 8; i++)
         d->zeros[i] = 0x87654321u * (uint32_t)(i + 1);
     p.scales = d->scales;
@@ -224,10 +225,12 @@ static mf_stored_part draw_part(drawn_part *d, mf_stored_type type, int number)
     return p;
 }
 
-/* x is multiplied with `groups` matrices of two parts, the second of the type behind `type`. */
+/* Checks gemms of x with `groups` matrices. Each has two parts; the second has the type
+ * after `type`. */
 static void check_stored(mf_stored_type type, int groups, const mf_kernels *kernels)
 {
-    static const int32_t offsets[] = {0, 2, 2, 5}; /* no row of 1; row 5 is in no group */
+    static const int32_t offsets[] = {0, 2, 2, 5}; /* no rows for group 1; row 5 belongs to
+                                                    * no group */
     drawn_part drawn[EXPERTS * PARTS];
     mf_stored_part part[EXPERTS * PARTS];
     for (int i = 0; i < groups * PARTS; i++)
@@ -268,8 +271,8 @@ START_TEST(rows_have_gradients_through_weights_in_files)
 }
 END_TEST
 
-/* Points are as many as the operations allow, and at least MF_GRADCHECK_LEAST, the last element
- * among them; a tensor that disagrees is marked, and only that. */
+/* The number of compared points is limited by operations, but is at least MF_GRADCHECK_LEAST,
+ * and the last element is one of them. Only a tensor that disagrees is marked. */
 START_TEST(points_are_limited_by_operations)
 {
     static const struct {
@@ -327,7 +330,7 @@ START_TEST(points_at_kinks_are_skipped_and_counted)
     mf_tensor *x = normal(g, "x", mf_shape1(9));
     float *v = mf_tensor_data(x);
     v[1] = v[5] = 0;
-    v[3] = 1e-6f; /* within the difference step of the kink */
+    v[3] = 1e-6f; /* the distance to the kink is less than the difference step */
     ASSERT_OK(check(g, op1(g, &t_hinge, x), 1, &x, &r));
     ck_assert_int_eq(r.kinks, 3);
     ck_assert_int_eq(r.points, 6);
@@ -352,14 +355,14 @@ static int skew_forward(const mf_call *c)
     return MF_OK;
 }
 
-static int skew_backward(const mf_call *c) /* x, y, dy -> dx */
+static int skew_backward(const mf_call *c) /* inputs: x, y, dy; output: dx */
 {
     for (int64_t i = 0; i < t_n(c); i++)
         t_out(c, 0)[i] = (float)skew_factor * t_in(c, 2)[i];
     return MF_OK;
 }
 
-/* y = x, whose gradient is skew_factor instead of 1. */
+/* y = x; its gradient is skew_factor instead of 1. */
 static const mf_opdef t_skew = {.size = sizeof t_skew,
                                 .name = "t_skew",
                                 .infer = t_same,
@@ -368,8 +371,9 @@ static const mf_opdef t_skew = {.size = sizeof t_skew,
                                 .backward_out = 1,
                                 .diff_in = 1};
 
-/* Checks the information of 6 tokens about their 64 experts: a difference of two entropies near
- * ln 64, whose noise is larger than many of the slopes. draw: selects the values. */
+/* Checks the mutual information of 6 tokens and their 64 experts. It is a difference of two
+ * entropies near ln 64, whose noise is larger than many of the slopes. draw: selects
+ * the values. */
 static int information(int draw, double factor, mf_gradcheck_report *report)
 {
     enum { T = 6, D = 4, E = 64 };
@@ -402,7 +406,7 @@ START_TEST(small_differences_of_large_numbers_pass)
 }
 END_TEST
 
-/* The noise hides the error at single elements: the direction of the signs shows it. */
+/* Noise hides the error at single elements, but the direction of all signs shows it. */
 START_TEST(noise_does_not_hide_a_wrong_rule)
 {
     static const double factors[] = {1.05, 0.95, 0.5, 0, -1};

@@ -1,5 +1,5 @@
-/* graph: building, and errors while building. After an error every further call must
- * be harmless. */
+/* graph: building, and errors during building. After an error every further call must have
+ * no effect. */
 #include "check_main.h"
 
 #include "base/error.h"
@@ -105,7 +105,7 @@ START_TEST(a_builder_fails_with_its_scope)
 {
     mf_graph *g = new_graph(false);
     mf_graph_push(g, "layers.1");
-    /* the second name begins with the first one, which the message does not repeat */
+    /* the second name begins with the first name, so the message does not repeat it */
     mf_graph_push(g, "layers.1.router mine");
     ck_assert_int_eq(mf_graph_fail(g, MF_EPLUGIN, "sets %s", "nothing"), MF_EPLUGIN);
     ck_assert_str_eq(mf_error_message(), "layers.1.router mine: sets nothing");
@@ -114,7 +114,7 @@ START_TEST(a_builder_fails_with_its_scope)
     g = new_graph(false);
     mf_graph_push(g, "a");
     mf_graph_pop(g);
-    mf_graph_pop(g); /* one pop too many is harmless */
+    mf_graph_pop(g); /* an additional pop has no effect */
     mf_graph_fail(g, MF_EPLUGIN, "bare");
     ck_assert_str_eq(mf_error_message(), "bare");
     mf_graph_free(g);
@@ -179,8 +179,11 @@ START_TEST(what_infer_says_is_judged)
         BAD("shape", infer_reserved_shape, 0), BAD("hungry", infer_hungry, 0),
     };
 #undef BAD
-    static const char *const told[] = {"1 to 4 outputs", "cannot be f32", "without a reason",
-                                       "input 0's memory", "input 0's memory",
+    static const char *const told[] = {"1 to 4 outputs",
+                                       "cannot be f32",
+                                       "without a reason",
+                                       "input 0's memory",
+                                       "input 0's memory",
                                        "expected 0, found 9 and 0",
                                        "expected 0, found 0 and 9",
                                        "bytes of scratch memory: expected at most"};
@@ -303,7 +306,7 @@ START_TEST(an_unsealed_parameter_is_refused)
 }
 END_TEST
 
-/* Questions of a plugin about a value, also about NULL from a failed graph. */
+/* A plugin asks for shape and type of a value, also for NULL from a failed graph. */
 START_TEST(values_have_shapes_and_types)
 {
     mf_graph *g = new_graph(true);

@@ -1,4 +1,4 @@
-/* infer: the measurement of inference (mf_speed_infer). If memory runs out, it must report an
+/* infer: the measurement of inference (mf_speed_infer). If memory runs out, it must return an
  * error and leak nothing. */
 #include "check_main.h"
 
@@ -13,7 +13,8 @@
 
 enum { SEQ = 128 };
 
-/* Batches use graphs of their lengths, which are built when first needed. */
+/* Opens a session whose batches use graphs for their lengths, which are built when
+ * first needed. */
 static mf_session *open_session(void)
 {
     static const char text[] = "sentence\tlabel\na b\t1\nc d\t0\nb a\t1\nd c\t0\n";

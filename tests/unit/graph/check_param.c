@@ -52,7 +52,7 @@ START_TEST(blocks_are_aligned_with_zero_gaps)
         for (int64_t j = 0; j < all[i]->count; j++)
             ck_assert_float_eq(all[i]->value[j], (float)(i + 1));
     }
-    ck_assert_float_eq(values[15], 0); /* the padding after a */
+    ck_assert_float_eq(values[15], 0); /* the padding after parameter a */
     for (int i = 0; i < 3; i++) {
         ck_assert_ptr_eq(all[i]->value, values + all[i]->offset);
         ck_assert_ptr_eq(all[i]->grad, mf_store_grads(s) + all[i]->offset);
@@ -169,7 +169,7 @@ static void moments(const float *x, int64_t n, double *mean, double *deviation, 
     *deviation = sqrt(square / (double)n - *mean * *mean);
 }
 
-/* Mean and deviation may be off by 5 standard errors of a sample of this size. */
+/* Mean and deviation may differ by 5 standard errors of a sample of this size. */
 START_TEST(start_values_have_their_distribution)
 {
     enum { OUT = 200, IN = 300, N = OUT * IN };
@@ -220,7 +220,7 @@ START_TEST(equal_rows_and_constants)
 }
 END_TEST
 
-/* The same name and seed give the same values, whatever else is declared. */
+/* The same name and seed lead to the same values, whatever else is declared. */
 START_TEST(start_values_depend_on_name_and_seed_only)
 {
     float again[12];
@@ -244,7 +244,7 @@ START_TEST(start_values_depend_on_name_and_seed_only)
 }
 END_TEST
 
-/* Numbers are drawn in tiles by several threads; each is that of its index. */
+/* Several threads draw numbers in tiles. The number at an index depends only on the index. */
 START_TEST(long_parameters_have_the_numbers_of_their_indices)
 {
     enum { LENGTH = 200003 };
@@ -289,7 +289,7 @@ static void *scarce_alloc(size_t bytes)
 
 static const mf_mem_table scarce = {scarce_alloc, free};
 
-/* Bytes of a store with one parameter of 1000 elements, for training. */
+/* Number of bytes of a sealed store with one parameter of 1000 elements, for training. */
 static size_t bytes_of_sealed(void)
 {
     mf_param *p;
@@ -316,7 +316,7 @@ START_TEST(no_memory_is_reported_at_every_allocation)
         if (code == MF_OK) code = mf_store_seal(s, 1, true);
         done = code == MF_OK;
         if (!done) ck_assert_int_eq(code, MF_ENOMEM);
-        if (!done && s) { /* nothing is counted after a failure; sealing may be tried again */
+        if (!done && s) { /* no bytes are counted after a failure; sealing may be tried again */
             ck_assert_uint_eq(mf_store_bytes(s), 0);
             allocations_left = 100;
             ck_assert_int_eq(mf_store_declare(s, "w", mf_shape1(1000), NORMAL(1), false, &p),
@@ -358,12 +358,12 @@ START_TEST(parts_and_weights_of_files_must_fit)
     ck_assert_int_eq(mf_store_bind(s, line, &good), MF_EINVAL);
     ck_assert_int_eq(mf_store_bound(s), 0);
     ck_assert_int_eq(mf_store_seal(s, 1, false), MF_OK);
-    ck_assert_int_eq(mf_store_bind(s, w, &good), MF_EINVAL); /* too late */
+    ck_assert_int_eq(mf_store_bind(s, w, &good), MF_EINVAL); /* too late: the store is sealed */
     mf_store_free(s);
 }
 END_TEST
 
-/* A graph and the host read the numbers of the file, and no code writes them. */
+/* A weight in a file is only read: by graphs and by the host. No code writes it. */
 START_TEST(a_weight_of_a_file_is_only_read)
 {
     enum { OUT = 4, IN = 6, COUNT = OUT * IN };
@@ -422,7 +422,7 @@ START_TEST(bytes_outside_of_a_parameter_are_refused)
     mf_store *s = mf_store_new();
     mf_param *w = declare(s, "w", mf_shape1(3), CONST(2));
     float x[4] = {0};
-    ck_assert_int_eq(mf_param_read(w, x, 0, sizeof *x), MF_EINVAL); /* not sealed: no values */
+    ck_assert_int_eq(mf_param_read(w, x, 0, sizeof *x), MF_EINVAL); /* unsealed: no values */
     ck_assert(message_has("but it has 0"));
     ck_assert_int_eq(mf_store_seal(s, 1, true), MF_OK);
     ck_assert_int_eq(mf_param_read(w, x, 4, 8), MF_OK);

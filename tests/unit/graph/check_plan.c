@@ -1,5 +1,5 @@
-/* plan: tensors share memory, and no value is overwritten that a later node reads. Random
- * graphs are replayed node by node against a record of owners. */
+/* plan: tensors share memory, but a value that a later node reads is never overwritten. Random
+ * graphs are replayed node by node, and a record of the owners of memory checks this. */
 #include "check_main.h"
 
 #include "base/error.h"
@@ -16,7 +16,7 @@ static bool together(const mf_span *a, const mf_span *b)
     return a->first <= b->last && b->first <= a->last;
 }
 
-/* The most bytes that are alive at one moment, a lower bound of the arena. */
+/* The largest number of bytes in use at one moment. It is a lower bound of the arena. */
 static size_t most_alive(const mf_span *s, int n, int moments)
 {
     size_t most = 0;
@@ -80,8 +80,8 @@ static int roll(dice *d, int n)
     return (int)mf_rng_below(d->seed, 77, 0, d->at++, (uint64_t)n);
 }
 
-/* t_back is t_like with a gradient rule: it gives a vector the shape of a matrix. Its gradient
- * is a vector again. */
+/* t_back is t_like with a gradient rule: it reshapes a vector to the shape of a matrix. Its
+ * gradient is a vector again. */
 static int back_grad(mf_graph *g, const mf_gradient *at)
 {
     at->din[0] = op1(g, &t_flat, at->dout[0]);
@@ -265,7 +265,8 @@ START_TEST(a_graph_reuses_the_arena_of_another)
     mf_graph_keep(y);
     ck_assert_int_eq(mf_graph_finish(g), MF_OK);
     ck_assert(g->shares_arena && g->block == a.g->block);
-    for (int round = 0; round < 3; round++) { /* values that g has left there have no effect */
+    /* values that graph g has left in memory have no effect */
+    for (int round = 0; round < 3; round++) {
         run_sample(&a, 2 * round);
         run_sample(&b, 2 * round);
         mf_store_values(a.store, &n);
@@ -302,7 +303,8 @@ START_TEST(planned_only_takes_nothing_and_does_not_run)
 }
 END_TEST
 
-/* Storage of gradients in two blocks is not one block of memory, so values stay out of it. */
+/* Gradients in two blocks of storage are not contiguous memory, so values are not
+ * placed there. */
 START_TEST(gradients_of_two_stores_are_not_reused)
 {
     float grads[2][2][SIDE * SIDE];
@@ -338,14 +340,14 @@ END_TEST
 
 typedef struct ledger {
     const mf_graph *g;
-    /* [units + reused] for each 64 bytes of the arena, then of the gradient storage: the id of
-     * the value there; -1: none, -2: scratch memory */
+    /* [units + reused] owner of each 64 bytes of the arena, then of the gradient storage: the
+     * id of the value there; -1: none, -2: scratch memory */
     int *owner;
     size_t units, reused;
 } ledger;
 
-/* Returns the id of a tensor's value: that of the tensor of which it is a reshape, if it
- * is one. */
+/* Returns the id of a tensor's value. If the tensor is a reshape of another tensor, it is that
+ * tensor's id. */
 static int value_of(const mf_graph *g, const mf_tensor *t)
 {
     while (t->node >= 0 && !g->nodes[t->node]->backward &&
@@ -354,8 +356,8 @@ static int value_of(const mf_graph *g, const mf_tensor *t)
     return t->id;
 }
 
-/* If write, records the owner of the bytes; else returns whether they have this owner. Bytes
- * outside of the arena and of gradient storage have no owner: the result is true. */
+/* If write, records the owner of the bytes; otherwise returns whether this value owns them.
+ * Bytes outside the arena and the gradient storage have no owner, and the result is true. */
 static bool claim(ledger *l, const void *data, size_t bytes, int id, bool write)
 {
     size_t begin = (size_t)((uintptr_t)data - (uintptr_t)l->g->block) / 64, first = 0;
@@ -376,7 +378,7 @@ static bool claim_tensor(ledger *l, const mf_tensor *t, bool write)
     return claim(l, t->data, mf_shape_bytes(t->shape, t->dtype), value_of(l->g, t), write);
 }
 
-/* Whether the node reads values of input i. Storage that a state op writes does not count. */
+/* Whether the node reads values of input i. Storage that a state op writes is excluded. */
 static bool reads(const mf_node *node, int i)
 {
     const bool storage = i == 0 && node->op->flags & MF_OP_STATE;
@@ -435,7 +437,7 @@ START_TEST(a_chain_works_in_place)
     mf_graph_keep(y);
     ck_assert_int_eq(mf_graph_finish(g), MF_OK);
     ck_assert_ptr_eq(y->data, begin->data);
-    ck_assert_ptr_null(mf_tensor_data(begin)); /* its memory was reused */
+    ck_assert_ptr_null(mf_tensor_data(begin)); /* the memory was reused */
     mf_graph_get_info(g, &info);
     ck_assert_uint_eq(info.arena_bytes, 4032);
     ck_assert_uint_eq(info.naive_bytes, 21 * 4032);
@@ -479,7 +481,7 @@ START_TEST(a_gradient_lies_over_the_one_it_is_made_from)
         ck_assert_ptr_eq(node->out[0]->data, node->in[2]->data);
         n++;
     }
-    ck_assert_int_eq(n, 4); /* the fifth is in the parameter's gradient storage */
+    ck_assert_int_eq(n, 4); /* the fifth value is in the parameter's gradient storage */
     mf_graph_free(g);
     mf_store_free(store);
 }

@@ -1,7 +1,9 @@
-/* queue: the duties of each device for queued work: copies, fills, streams that events order,
- * waits of the host, recordings. On the device that MOEFW_TEST_DEVICE names, or the strict one.
+/* queue: the requirements on each device for queued work: copies, fills, the order of streams
+ * by events, waits of the host, recordings. The tests run on the device that MOEFW_TEST_DEVICE
+ * names, or on the strict device.
  *
- * Each test has rounds, because a missing order gives wrong numbers only in some of them. */
+ * Each test has several rounds, because a missing order leads to wrong numbers only in some
+ * of them. */
 #include "check_main.h"
 
 #include <stdlib.h>
@@ -15,7 +17,7 @@ enum { ROUNDS = 20, N = 64, BYTES = N * sizeof(float) };
 
 static mf_device *d;
 static const mf_device_ops *o;
-static float *host, *back; /* N numbers each, which the device may access */
+static float *host, *back; /* N numbers each, in host memory that the device may access */
 
 static void must(int rc)
 {
@@ -83,13 +85,13 @@ START_TEST(a_stream_waits_for_events)
     for (int i = 0; i < ROUNDS; i++) {
         fill_host((float)i);
         must(o->write(d, d->stream, p, host, BYTES));
-        must(o->event_record(d, event, d->stream)); /* marks the last record only */
+        must(o->event_record(d, event, d->stream)); /* marks only the last record */
         must(o->stream_wait(d, other, event));
         must(o->copy(d, other, q, p, BYTES));
         must(o->read(d, other, back, q, BYTES));
         must(o->synchronize(d, other));
         expect((float)i);
-        must(o->event_record(d, event, other)); /* p is written again after its copy */
+        must(o->event_record(d, event, other)); /* p is overwritten after it was copied */
         must(o->stream_wait(d, d->stream, event));
     }
     must(o->synchronize(d, NULL));
@@ -174,7 +176,7 @@ START_TEST(recordings_do_their_work_at_each_replay)
     for (int i = 1; i < ROUNDS; i++) {
         fill_host((float)i);
         must(o->write(d, d->stream, p, host, BYTES));
-        if (i == 1) { /* the recording itself did nothing */
+        if (i == 1) { /* recording itself runs no work */
             must(o->read(d, d->stream, back, q, BYTES));
             must(o->synchronize(d, d->stream));
             ck_assert_float_eq(back[1], 0);
@@ -217,7 +219,7 @@ static int waits_for_nothing(mf_device *of, void *stream)
     return MF_OK;
 }
 
-/* A device that takes any image. */
+/* A device that accepts any image. */
 START_TEST(images_are_loaded_once)
 {
     static const char images[3] = "abc";

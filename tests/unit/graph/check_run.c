@@ -1,5 +1,5 @@
-/* run: what a finished graph computes, skips, keeps, traces and prints. A failed run must leave
- * the graph usable. */
+/* run: what a finished graph computes, skips, keeps, traces and prints. After a failed run the
+ * graph must still be usable. */
 #include "check_main.h"
 
 #include "base/error.h"
@@ -148,7 +148,7 @@ START_TEST(metric_nodes_run_only_when_wanted)
     mf_graph_metrics(g, false);
     mf_tensor *y = h;
     for (int i = 0; i < 4; i++)
-        y = op1(g, &t_tanh, y); /* works in place in memory that the metric read */
+        y = op1(g, &t_tanh, y); /* works in place, in memory that the metric reads */
     mf_graph_keep(y);
     ck_assert_int_eq(mf_graph_finish(g), MF_OK);
 
@@ -161,7 +161,7 @@ START_TEST(metric_nodes_run_only_when_wanted)
     run(g, (mf_run){0});
     ck_assert_int_eq(calls_of_spy, 1);
     ck_assert_float_eq(at(y, 0), value);
-    ck_assert_float_eq(at(m, 0), metric); /* the value of the last run with metrics */
+    ck_assert_float_eq(at(m, 0), metric); /* the value of the last run that computed metrics */
     mf_graph_free(g);
 }
 END_TEST
@@ -196,7 +196,8 @@ START_TEST(state_is_written_in_place_and_in_order)
     mf_tensor *count = op2(g, &t_count, mf_graph_param(g, p), x);
     mf_tensor *after = op1(g, &t_square, count);
     ck_assert_ptr_eq(mf_graph_param(g, p), count); /* the buffer's current value */
-    op2(g, &t_count, count, x);                    /* no node reads it, but it runs */
+    op2(g, &t_count, count, x);                    /* no node reads the result, but the
+                                                    * node runs */
     mf_graph_keep(before);
     mf_graph_keep(after);
     ck_assert_int_eq(mf_graph_finish(g), MF_OK);
@@ -369,7 +370,7 @@ START_TEST(what_is_not_finite_is_traced_to_its_op)
 }
 END_TEST
 
-/* The largest f32 is infinite in bf16. */
+/* The largest f32 is rounded to infinity in bf16. */
 START_TEST(bf16_is_traced_too)
 {
     mf_graph *g = new_graph(false);
@@ -387,7 +388,7 @@ START_TEST(bf16_is_traced_too)
 }
 END_TEST
 
-/* Masks contain -Inf, so it is no error if an op passes -Inf on, or marks a row with it. */
+/* Masks contain -Inf, so an op may pass -Inf on, or mark a row with it, without an error. */
 static int mark_infer(mf_infer *in)
 {
     int code = t_same(in);
@@ -508,7 +509,7 @@ START_TEST(a_graph_can_be_drawn_and_timed)
     ck_assert_ptr_nonnull(strstr(dot, "n0 -> n1;"));
     ck_assert_ptr_nonnull(strstr(dot, "the \\\"x\\\"\\nf32 [2,3]"));
     ck_assert_ptr_null(strstr(dot, "backward"));
-    /* names of ops and inputs may be of plugins: ESC, U+009B and U+202E */
+    /* names of ops and inputs may come from plugins and contain ESC, U+009B and U+202E */
     ck_assert_ptr_nonnull(strstr(dot, "label=\"input\\na?b?c?d\\nf32 [1]\""));
 
     run(g, (mf_run){0});
@@ -523,7 +524,7 @@ START_TEST(a_graph_can_be_drawn_and_timed)
     ck_assert_ptr_nonnull(line);
     ck_assert_int_eq(sscanf(line, "t_tanh backward %*f %*f%% %d", &calls), 1);
     ck_assert_int_eq(calls, 2);
-    mf_graph_profile(g, true); /* restarts the counts */
+    mf_graph_profile(g, true); /* resets the counts */
     run(g, (mf_run){0});
     line = strstr(text_of(mf_graph_profile_print, g), "t_tanh backward");
     ck_assert_ptr_nonnull(line);

@@ -1,8 +1,8 @@
 /* graph_ops.h: small ops for tests of graphs, written like ops of a plugin.
  *
  * They work on f32, most of them elementwise, in one thread, and are simple, so a test can
- * compute the result too. Each has one property that a test needs: the kind of its gradient,
- * the tensors that it reads, the memory that it shares. */
+ * compute the result, too. Each has one property that a test needs: the kind of its gradient,
+ * the tensors that it reads, or the memory that it shares. */
 #ifndef GRAPH_OPS_H
 #define GRAPH_OPS_H
 
@@ -73,7 +73,7 @@ static float *t_out(const mf_call *c, int i)
     return (float *)c->out[i].data;
 }
 
-/* ---- a b: fused, reads its inputs, may work in place ---- */
+/* ---- a b: fused gradient, reads its inputs, may work in place ---- */
 
 static int t_mul_forward(const mf_call *c)
 {
@@ -82,7 +82,7 @@ static int t_mul_forward(const mf_call *c)
     return MF_OK;
 }
 
-static int t_mul_backward(const mf_call *c) /* a, b, y, dy -> da, db */
+static int t_mul_backward(const mf_call *c) /* inputs: a, b, y, dy; outputs: da, db */
 {
     if (c->in[2].data) return c->fail(c, MF_EPLUGIN, "was given an output it does not read");
     for (int64_t i = 0; i < t_n(c); i++) {
@@ -102,7 +102,7 @@ GRAPH_OP const mf_opdef t_mul = {.size = sizeof t_mul,
                                  .backward_in = 3,
                                  .diff_in = 3};
 
-/* ---- tanh: fused, reads its output only ---- */
+/* ---- tanh: fused gradient, reads only its output ---- */
 
 static int t_tanh_forward(const mf_call *c)
 {
@@ -111,7 +111,7 @@ static int t_tanh_forward(const mf_call *c)
     return MF_OK;
 }
 
-static int t_tanh_backward(const mf_call *c) /* x, y, dy -> dx */
+static int t_tanh_backward(const mf_call *c) /* inputs: x, y, dy; output: dx */
 {
     if (c->in[0].data) return c->fail(c, MF_EPLUGIN, "was given an input it does not read");
     for (int64_t i = 0; i < t_n(c); i++)
@@ -128,7 +128,7 @@ GRAPH_OP const mf_opdef t_tanh = {.size = sizeof t_tanh,
                                   .backward_out = 1,
                                   .diff_in = 1};
 
-/* ---- square: composed, x^2 with gradient (2 dy) x ---- */
+/* ---- square: composed gradient: x^2 with gradient (2 dy) x ---- */
 
 static int t_twice_forward(const mf_call *c)
 {
@@ -160,7 +160,7 @@ GRAPH_OP const mf_opdef t_square = {.size = sizeof t_square,
                                     .grad = t_square_grad,
                                     .diff_in = 1};
 
-/* ---- sum of all to a scalar: fused; the gradient reads only the shape of x ---- */
+/* ---- sum of all elements: fused gradient that reads only the shape of x ---- */
 
 static int t_sum_forward(const mf_call *c)
 {
@@ -171,7 +171,7 @@ static int t_sum_forward(const mf_call *c)
     return MF_OK;
 }
 
-static int t_sum_backward(const mf_call *c) /* x, y, dy -> dx */
+static int t_sum_backward(const mf_call *c) /* inputs: x, y, dy; output: dx */
 {
     for (int64_t i = 0; i < t_n(c); i++)
         t_out(c, 0)[i] = t_in(c, 2)[0];
@@ -205,7 +205,7 @@ static int t_two_forward(const mf_call *c)
     return MF_OK;
 }
 
-static int t_two_backward(const mf_call *c) /* a, b, s, d, ds, dd -> da, db */
+static int t_two_backward(const mf_call *c) /* inputs: a, b, s, d, ds, dd; outputs: da, db */
 {
     for (int64_t i = 0; i < t_n(c); i++) {
         float s = t_in(c, 4) ? t_in(c, 4)[i] : 0, d = t_in(c, 5) ? t_in(c, 5)[i] : 0;
@@ -222,7 +222,7 @@ GRAPH_OP const mf_opdef t_two = {.size = sizeof t_two,
                                  .backward = t_two_backward,
                                  .diff_in = 3};
 
-/* ---- the same memory as a vector: nothing is computed ---- */
+/* ---- the same memory as a vector, without computation ---- */
 
 static int t_flat_infer(mf_infer *in)
 {
@@ -285,7 +285,7 @@ static int t_noise_forward(const mf_call *c)
     return MF_OK;
 }
 
-static int t_noise_backward(const mf_call *c) /* x, y, dy -> dx */
+static int t_noise_backward(const mf_call *c) /* inputs: x, y, dy; output: dx */
 {
     c->exec->rng_uniform(c->exec, c->stream, 0, t_n(c), t_out(c, 0));
     for (int64_t i = 0; i < t_n(c); i++)
@@ -301,7 +301,7 @@ GRAPH_OP const mf_opdef t_noise = {.size = sizeof t_noise,
                                    .backward = t_noise_backward,
                                    .diff_in = 1};
 
-/* ---- the elements in reverse order, by way of scratch memory ---- */
+/* ---- the elements in reverse order, using scratch memory ---- */
 
 static int t_reverse_infer(mf_infer *in)
 {

@@ -1,5 +1,5 @@
-/* amx_emulated.c: the gemms of kernels/cpu/simd/gemm/amx.c, with loops instead of the
- * instructions, for check_kernels; stored_emulated.c has those of stored/amx.c. */
+/* amx_emulated.c: the gemms of kernels/cpu/simd/gemm/amx.c, with loops instead of the AMX
+ * instructions, for check_kernels. stored_emulated.c contains those of stored/amx.c. */
 #include "amx_emulated.h"
 
 #if defined(MF_EMULATE)

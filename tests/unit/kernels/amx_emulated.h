@@ -1,4 +1,4 @@
-/* amx_emulated.h: bf16 gemms, also of stored weights, by an emulation of AMX. */
+/* amx_emulated.h: bf16 gemms with an emulation of AMX, also for stored weights. */
 #ifndef MF_AMX_EMULATED_H
 #define MF_AMX_EMULATED_H
 
@@ -7,8 +7,8 @@
 /* Switches the emulation in the avx512 set on or off. Returns false, and does nothing, if the
  * build or this processor has no instructions for bf16 in AVX-512. */
 bool mf_amx_emulate(bool yes);
-/* The self-test that the program runs before it uses real AMX, here with the emulation. Call it
- * only if mf_amx_emulate returns true. */
+/* Runs the self-test that the program runs before it uses real AMX, but with the emulation.
+ * Call it only if mf_amx_emulate returns true. */
 bool mf_amx_emulated_works(void);
 
 #endif

@@ -1,5 +1,5 @@
-/* check_amx.c: bf16 gemms by Intel's AMX, with loops in place of its instructions, and with the
- * instructions where the processor has them. They need only AVX-512 BF16 for the first. */
+/* check_amx.c: bf16 gemms by Intel's AMX, with loops instead of its instructions, and with the
+ * instructions if the processor has them. The loops need only AVX-512 BF16. */
 #include "check_main.h"
 
 #include <math.h>
@@ -21,26 +21,28 @@ typedef struct shape {
 #define F32  MF_CAST_F32
 #define BF16 MF_CAST_BF16
 
-/* The shape decides which side stays in the cache, which operand is read in place, and how
- * often sums are written; kernels/cpu/simd/gemm/amx.c and amx_cost.h. */
+/* The shape determines which operand stays in the cache, which operand is read in place, and
+ * how often sums are written (see kernels/cpu/simd/gemm/amx.c and amx_cost.h). */
 static const shape shapes[] = {
     {70, 90, 33, false, true, BF16, BF16, F32},
     {70, 90, 34, true, false, BF16, BF16, F32},
-    {64, 128, 96, false, true, BF16, BF16, F32}, /* a few lanes, rows in place */
-    {17, 160, 64, false, true, BF16, BF16, F32}, /* the same, one row too many for a register */
-    {48, 48, 64, false, true, BF16, BF16, BF16}, /* in place, rounded */
-    {300, 40, 64, true, true, BF16, BF16, F32},  /* both have to be transposed */
-    {40, 1100, 64, false, false, BF16, BF16, F32},    /* more lanes than stay at once */
-    {1100, 40, 64, false, true, BF16, BF16, F32},     /* more rows than stay at once */
-    {60, 50, 4500, false, true, BF16, BF16, F32},     /* a long inner index: c is added to */
-    {60, 50, 4500, true, false, BF16, BF16, BF16},    /* the same, rounded once */
-    {600, 520, 2080, false, false, BF16, BF16, BF16}, /* and in several blocks of c */
+    {64, 128, 96, false, true, BF16, BF16, F32},      /* a few lanes; rows are read in place */
+    {17, 160, 64, false, true, BF16, BF16, F32},      /* the same with one row too many for
+                                                  * a register */
+    {48, 48, 64, false, true, BF16, BF16, BF16},      /* in place; c is rounded */
+    {300, 40, 64, true, true, BF16, BF16, F32},       /* both operands must be transposed */
+    {40, 1100, 64, false, false, BF16, BF16, F32},    /* more lanes than are kept at once */
+    {1100, 40, 64, false, true, BF16, BF16, F32},     /* more rows than are kept at once */
+    {60, 50, 4500, false, true, BF16, BF16, F32},     /* a long inner dimension: several passes
+                                                       * add to c */
+    {60, 50, 4500, true, false, BF16, BF16, BF16},    /* the same, but c is rounded once */
+    {600, 520, 2080, false, false, BF16, BF16, BF16}, /* the same in several blocks of c */
     {70, 90, 130, false, true, F32, BF16, F32},
     {70, 90, 130, true, false, F32, BF16, BF16},
     {70, 90, 130, true, true, BF16, F32, F32},
 };
 
-/* Numbers with few bits, so that sums of f32 have little to round. */
+/* Numbers with few bits, so that f32 sums are rounded little. */
 static void *numbers(mf_cast_type type, int64_t count, uint64_t stream)
 {
     float *f = mf_alloc((size_t)count, sizeof *f);
@@ -96,7 +98,7 @@ static void against_ref(const mf_kernels *k, const shape *s, float beta)
     k->gemm(&context, &g);
     g.c.data = expected;
     mf_kernels_ref.gemm(&context, &g);
-    /* bf16: the next number, which the sum may be rounded to */
+    /* bf16: the distance to the next number, to which the sum may be rounded */
     const double step = s->c == F32 ? 1e-6 : 0.0079, room = step * sqrt((double)s->k);
     for (int64_t i = 0; i < count; i++) {
         const double is = seen(s->c, c, i), want = seen(s->c, expected, i);
@@ -129,7 +131,7 @@ START_TEST(emulated_gemms_equal_ref)
 }
 END_TEST
 
-/* With AMX if the processor has it, else with its emulation. */
+/* Uses AMX if the processor has it, else its emulation. */
 START_TEST(gemms_equal_ref)
 {
     const mf_kernels *k = kernels();
@@ -148,7 +150,7 @@ static void same_rows(const mf_kernels *k, bool trans_a, mf_cast_type type)
     char *all = numbers(type, M * N, 7), *some = numbers(type, M * N, 7);
     mf_gemm g = gemm_of(&s, a, b, all);
     k->gemm(&context, &g);
-    /* fewer rows, and with them another tiling, another side that stays, rows in place */
+    /* with fewer rows, tiling, the operand in the cache and the rows read in place change */
     for (int64_t from = 0; from < M - 9; from += 23)
         for (int64_t rows = 9; from + rows <= M; rows += 30) {
             g.a.data = (const mf_bf16 *)a + from * (trans_a ? 1 : K);
@@ -185,7 +187,8 @@ START_TEST(bits_depend_on_no_tiling)
 }
 END_TEST
 
-/* Packed weights with an inner index of several blocks, whose last words fill no register. */
+/* Packed weights with an inner dimension of several blocks, whose last words do not fill
+ * a register. */
 static void same_packed(const mf_kernels *k)
 {
     enum { M = 40, N = 48, K = 4420 };
@@ -216,14 +219,14 @@ START_TEST(packed_weights_have_the_same_bits)
 }
 END_TEST
 
-/* A NaN or an infinity reaches its row and no other. */
+/* A NaN or an infinity affects only its own row. */
 static void keeps_apart(const mf_kernels *k)
 {
     enum { M = 37, N = 50, K = 70 };
     const shape s = {M, N, K, false, true, BF16, BF16, F32};
     mf_bf16 *a = numbers(BF16, M * K, 8), *b = numbers(BF16, N * K, 9);
     float *c = numbers(F32, M * N, 10);
-    a[20 * K + 69] = 0x7fc0; /* NaN in the last words, beside the zeros that fill them */
+    a[20 * K + 69] = 0x7fc0; /* NaN in the last words, beside the zeros of the padding */
     a[36 * K] = 0x7f80;      /* infinity in the last row */
     mf_gemm g = gemm_of(&s, a, b, c);
     k->gemm(&context, &g);

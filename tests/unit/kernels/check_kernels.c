@@ -15,7 +15,7 @@
 #include "amx_emulated.h"
 #include "tests/lib/device.h"
 
-/* One array per family of kernels; each ends with an entry of NULL. */
+/* One array for each family of kernels. Each array ends with an entry whose name is NULL. */
 static const struct family {
     const char *name;
     const mf_kernel_row *rows;
@@ -34,7 +34,7 @@ static const char *const names[] = {
 
 /* ---- runs and comparison ---- */
 
-/* Runs a case; faulted: after a fault of an earlier launch. */
+/* Runs a case. faulted: an earlier launch has recorded a fault. */
 static void run_after(mf_kt *t, const mf_kernel_row *row, const mf_kernels *k, int variant,
                       bool whole, bool faulted)
 {
@@ -78,7 +78,7 @@ static bool same_bits(const mf_kt *a, const mf_kt *b)
 }
 
 /* Returns the largest difference, relative to the largest element of its result. Integers must
- * be equal, and NaN and Inf must be at the same positions; else it is infinite. */
+ * be equal, and NaN and Inf must be at the same positions. Otherwise it returns infinity. */
 static double difference(const mf_kt *a, const mf_kt *b)
 {
     double worst = 0;
@@ -131,8 +131,8 @@ static void compare_with(mf_kt *ref, const mf_kernel_row *row, int variant, bool
     drop(&first);
 }
 
-/* Compares the sets of instructions `isas`, which end with NULL. ref takes the longest time, so
- * it runs once for all of them. */
+/* Compares the instruction sets `isas`, a list that ends with NULL, with ref. ref is the
+ * slowest, so it runs only once for all of them. */
 static void compare(const mf_kernel_row *row, int variant, bool whole, const char *const *isas)
 {
     mf_kt ref;
@@ -143,7 +143,7 @@ static void compare(const mf_kernel_row *row, int variant, bool whole, const cha
     drop(&ref);
 }
 
-/* After a fault a kernel that follows indices or offsets writes nothing, as in ref. */
+/* After a fault, a kernel that follows indices or offsets must write nothing, like ref. */
 static void compare_after_fault(const mf_kernel_row *row, const char *isa)
 {
     mf_kt ref, t;
@@ -161,15 +161,16 @@ static void compare_after_fault(const mf_kernel_row *row, const char *isa)
     drop(&ref);
 }
 
-/* A setting of the environment, at least `least`; without it the least. */
+/* A number from the environment, but not less than `least`. Without the variable it
+ * is `least`. */
 static int setting(const char *name, int least)
 {
     const int value = getenv(name) ? atoi(getenv(name)) : least;
     return value > least ? value : least;
 }
 
-/* Compares one of `every` variants. MOEFW_TEST_EVERY=N: one of N of these; MOEFW_TEST_PART=P:
- * run P of 0 to 5, which take other variants each if there are enough. */
+/* Compares one of `every` variants. MOEFW_TEST_EVERY=N: one of N of these. MOEFW_TEST_PART=P:
+ * run P of 0 to 5; each run uses other variants if there are enough. */
 static void compare_sets(const mf_kernel_row *row, const char *const *isas, int every)
 {
     const int step = every * setting("MOEFW_TEST_EVERY", 1);
@@ -223,7 +224,7 @@ START_TEST(stored_gemms_by_amx)
 }
 END_TEST
 
-/* Many rows of bf16, with the instructions that this processor has. */
+/* Many rows of bf16, with the instructions of this processor. */
 START_TEST(many_rows_of_stored_gemms)
 {
     for (const char *const *isa = mf_kernels_isas(); *isa != NULL; isa++)
@@ -232,8 +233,8 @@ START_TEST(many_rows_of_stored_gemms)
 }
 END_TEST
 
-/* For each BLAS library that can be loaded: its gemms agree with those of the reference
- * kernels, also gemms that the library leaves to our own kernels. */
+/* For each BLAS library that can be loaded: its gemms must agree with the reference kernels.
+ * This includes gemms for which our own kernels are used instead of the library. */
 START_TEST(gemms_by_library)
 {
     const char *name = mf_kernels_gemms()[_i];
@@ -243,7 +244,7 @@ START_TEST(gemms_by_library)
     ck_assert_str_eq(mf_kernels_gemm(), name);
     for (int i = 0; mf_kernel_cases_gemm[i].kernel != NULL; i++) {
         row = mf_kernel_cases_gemm[i];
-        row.tol *= 4; /* a library may add long sums in one chain */
+        row.tol *= 4; /* a library may compute a long sum as one chain */
         compare_some(&row, mf_kernels_isas()[0], 1);
     }
     for (int i = 0; mf_kernel_cases_many[i].kernel != NULL; i++)
@@ -263,7 +264,8 @@ START_TEST(libraries_are_chosen_by_name)
 }
 END_TEST
 
-/* Whether this run tests a kernel: all, or those that MOEFW_TEST_KERNELS names, with blanks. */
+/* Whether this run tests a kernel. MOEFW_TEST_KERNELS lists names, separated by blanks; without
+ * it all are tested. */
 static bool chosen(const char *name)
 {
     const char *list = getenv("MOEFW_TEST_KERNELS"), *at = list;
@@ -276,7 +278,7 @@ static bool chosen(const char *name)
 
 START_TEST(kernel)
 {
-    const char *only = getenv("MOEFW_TEST_FAMILY"); /* the cases of one file */
+    const char *only = getenv("MOEFW_TEST_FAMILY"); /* chooses the cases of one file */
     int found = 0, known = !only;
     if (!chosen(names[_i])) return;
     for (size_t f = 0; f < sizeof families / sizeof *families; f++) {
@@ -295,15 +297,15 @@ START_TEST(kernel)
 }
 END_TEST
 
-/* Short rows are processed VL at a time, one in each lane, or one by one if there are few. Both
- * ways give the same bits. */
+/* Short rows are processed VL at a time, one per lane, or one by one if they are few. Both
+ * methods must compute the same bits. */
 START_TEST(short_rows_have_the_bits_that_they_have_alone)
 {
     enum { ROWS = 37, LONGEST = 33, K = 3 };
     const mf_kctx x = {.parallel = mf_parallel};
     float in[ROWS * LONGEST], all[ROWS * LONGEST], one[LONGEST];
     int32_t best[ROWS * K], best_one[K];
-    for (int i = 0; i < ROWS * LONGEST; i++) /* with ties */
+    for (int i = 0; i < ROWS * LONGEST; i++) /* the values contain ties */
         in[i] = (float)mf_rng_below(5, 6, 0, (uint64_t)i, 9) * 0.37f - 1;
     for (const char *const *isa = mf_kernels_isas(); *isa != NULL; isa++) {
         const mf_kernels *k = mf_kernels_cpu_for(*isa);
@@ -324,8 +326,8 @@ START_TEST(short_rows_have_the_bits_that_they_have_alone)
 }
 END_TEST
 
-/* Scores of 2e10 have an ulp of 2048, so one that is computed again can be far above the lse of
- * the forward pass. */
+/* Scores of 2e10 have an ulp of 2048. So a recomputed score can be far above the lse of the
+ * forward pass. */
 START_TEST(gradients_of_huge_scores_are_finite)
 {
     enum { T = 70, HD = 64, N = T * HD };
@@ -370,9 +372,9 @@ START_TEST(gradients_of_huge_scores_are_finite)
 }
 END_TEST
 
-/* Files align tensors to the size of their elements only, so a matrix may begin anywhere in a
- * cache line and may end at the end of the mapping. The results have the same bits at every
- * alignment, and no byte outside of the matrix is used. */
+/* Files align tensors only to the size of their elements. So a matrix may begin anywhere in a
+ * cache line and may end at the end of the mapping. The results must have the same bits at
+ * every alignment, and no byte outside the matrix may be used. */
 START_TEST(stored_rows_have_the_same_bits_wherever_they_lie)
 {
     enum { PAGE = 65536, OUT = 5, IN = 203, ROWS = 3 };
@@ -387,10 +389,11 @@ START_TEST(stored_rows_have_the_same_bits_wherever_they_lie)
         for (mf_stored_type type = MF_STORED_F32; type <= MF_STORED_F16; type++) {
             const int size = type == MF_STORED_F32 ? 4 : 2;
             for (int shift = 0; shift <= 64 / size; shift++) {
-                /* shifts from the beginning of the pages, and last one to their end */
+                /* the shift is from the beginning of the pages; the last case ends at
+                 * their end */
                 char *at = pages + PAGE + shift * size;
                 if (shift * size == 64) at = pages + 2 * PAGE - OUT * IN * size;
-                for (int i = 0; i < OUT * IN; i++) { /* 1.xx and 2.xx in each type */
+                for (int i = 0; i < OUT * IN; i++) { /* values 1.xx and 2.xx in each type */
                     const uint32_t bits = (uint32_t)mf_rng_below(5, 10, 0, (uint64_t)i, 512);
                     const uint16_t h = (uint16_t)(0x3f80 + bits % 256);
                     if (size == 2)
@@ -410,20 +413,21 @@ START_TEST(stored_rows_have_the_same_bits_wherever_they_lie)
                                                                                  .ldy = OUT});
                 if (shift == 0) memcpy(first, y, sizeof y);
                 ck_assert_mem_eq(first, y, sizeof y);
-                memset(pages + PAGE, 0x7f, PAGE); /* bytes beside a matrix: NaN if used */
+                memset(pages + PAGE, 0x7f, PAGE); /* bytes beside the matrix, which are NaN if
+                                                   * they are used */
             }
         }
     munmap(pages, 3 * PAGE);
 }
 END_TEST
 
-/* ---- bf16 inputs times GPTQ weights: kernels may round the inputs (kernels/stored.h) ---- */
+/* ---- bf16 inputs with GPTQ weights: kernels may round the inputs (kernels/stored.h) ---- */
 
 enum { BF16_GROUPS = 3, BF16_ROWS = 86, BF16_OUT = 1096, BF16_IN = 264, BF16_SIZE = 64 };
-/* the second group is empty; the first has more rows than a kernel takes at once */
+/* the second group is empty; the first has more rows than a kernel processes at once */
 static const int32_t bf16_offset[] = {0, 71, 71, BF16_ROWS};
 
-/* Numbers of very different size. */
+/* Numbers of very different sizes. */
 static uint16_t bf16_number(int i)
 {
     const double u = mf_rng_uniform(6, 1, 0, (uint64_t)i),
@@ -431,7 +435,7 @@ static uint16_t bf16_number(int i)
     return mf_bf16_from_f32((float)((u - 0.5) * exp(-8 * v)));
 }
 
-/* A row of x, rounded as kernels may round it; m = 0: not rounded. */
+/* A row of x, rounded in the way kernels may round it. m = 0: not rounded. */
 static void bf16_row(const uint16_t *x, double m, double *to)
 {
     for (int i = 0; i < BF16_IN; i += 128) {
@@ -467,7 +471,7 @@ static void bf16_run(const mf_kernels *k, const mf_stored *w, int groups, int fi
     k->stored_gemm(&c, &g);
 }
 
-/* Largest distance of row r of y from the formula, as a share of the row's largest number. */
+/* Largest difference of row r of y from the formula, as a share of the row's largest number. */
 static double bf16_distance(const mf_stored *w, int r, const uint16_t *x, const float *y,
                             double m)
 {
@@ -519,12 +523,13 @@ START_TEST(rows_of_bf16_are_rounded_as_promised)
             ck_assert_msg(fmin(exact, fmin(rounded, less)) < 2e-6,
                           "%s, row %d: off by %g, %g and %g", *isa, r, exact, rounded, less);
         }
-        /* the last group, and 14 rows of the first one, have the same bits alone */
+        /* the last group, and 14 rows of the first group, have the same bits if they are
+         * computed alone */
         bf16_run(k, &w, 1, 2, BF16_ROWS - 71, x + 71 * BF16_IN, alone);
         ck_assert_mem_eq(alone, y + 71 * BF16_OUT, 15 * BF16_OUT * sizeof *y);
         bf16_run(k, &w, 1, 0, 14, x + 50 * BF16_IN, alone);
         ck_assert_mem_eq(alone, y + 50 * BF16_OUT, 14 * BF16_OUT * sizeof *y);
-        /* few rows; the same rows alone give the same bits */
+        /* for few rows: the same rows alone have the same bits */
         for (int n = 1; n <= 7; n++) {
             float *few = alone + 50 * BF16_OUT;
             bf16_run(k, &w, 1, 0, n, x + 50 * BF16_IN, few);
@@ -537,7 +542,7 @@ START_TEST(rows_of_bf16_are_rounded_as_promised)
             bf16_run(k, &w, 1, 0, 1, x + (49 + n) * BF16_IN, alone);
             ck_assert_mem_eq(alone, few + (n - 1) * BF16_OUT, BF16_OUT * sizeof *y);
         }
-        /* a number that is not finite reaches its row only */
+        /* a number that is not finite affects only its row */
         const uint16_t before = x[60 * BF16_IN + 200];
         x[60 * BF16_IN + 200] = 0x7f80;
         bf16_run(k, &w, BF16_GROUPS, 0, BF16_ROWS, x, alone);
@@ -551,7 +556,7 @@ START_TEST(rows_of_bf16_are_rounded_as_promised)
 }
 END_TEST
 
-/* Packed and unpacked weights give the same bits, with few rows and with many. */
+/* Packed and unpacked weights lead to the same bits, with few rows and with many. */
 START_TEST(packing_changes_no_bit)
 {
     enum { ROWS = 29, N = 80, K = 1300 };
@@ -575,7 +580,7 @@ START_TEST(packing_changes_no_bit)
             w[i] = (float)mf_rng_uniform(5, 8, 0, (uint64_t)i) - 0.5f;
         k->gemm(&x, &p);
         p.b.packed = k->can_pack(MF_CAST_F32, N, K);
-        if (!p.b.packed) continue; /* a library computes this gemm */
+        if (!p.b.packed) continue; /* the library computes this gemm */
         MF_RUN(k, &x, pack_weights, .type = MF_CAST_F32, .parts = 1, .n = N, .k = K, .w = w);
         any = true;
         p.c.data = all;

@@ -1,5 +1,5 @@
-/* Cases of check_kernels: gemms of bf16 and of f32 whose rows begin at multiples of 16 bytes,
- * for which a device may have kernels of their own: sizes around its tiles, groups and
+/* Cases of check_kernels: gemms of bf16 and of f32 whose rows begin at multiples of 16 bytes. A
+ * device may have special kernels for these. The sizes are around its tiles, with groups and
  * gathered rows. */
 #include <string.h>
 
@@ -34,7 +34,7 @@ typedef struct types {
     mf_cast_type in, out;
 } types;
 
-/* The array ends with the last element, before the end of its row. */
+/* The array ends with the last element instead of the end of its row. */
 static mf_gemm_operand operand(mf_kt *t, mf_cast_type type, bool trans, int64_t parts,
                                int64_t rows, int64_t columns)
 {
@@ -56,7 +56,7 @@ static void to_f32(int64_t count, const uint16_t *from, float *to)
     }
 }
 
-/* Runs g with a c of `count` elements of its type; the result is c as f32. */
+/* Runs g with a c of `count` elements of its type, and compares c as f32. */
 static void run_into(mf_kt *t, mf_gemm *g, int64_t count)
 {
     float *result = kt_result(t, count);
@@ -67,14 +67,15 @@ static void run_into(mf_kt *t, mf_gemm *g, int64_t count)
     if (half) to_f32(count, half, result);
 }
 
-/* m, n, k: one element, no inner index, one tile and the next, parts of 16 bytes, more steps
- * than are under way at once, all of them whole; so many tiles that there are wide ones. */
+/* m, n, k: one element; no inner dimension; one tile and its neighbours; parts of 16 bytes;
+ * more steps than a pipeline holds, all of them whole; so many tiles that wide tiles
+ * are used. */
 static const int64_t sizes[][3] = {{1, 1, 1},      {5, 9, 0},       {129, 130, 67},
                                    {20, 257, 128}, {128, 128, 64},  {33, 20, 525},
                                    {300, 280, 80}, {140, 264, 330}, {9, 20, 320}};
 enum { SIZES = sizeof sizes / sizeof *sizes };
 
-/* v: the two transposes, the size, and beta with two groups or a bias. */
+/* v: selects the two transposes, the size, and beta with two groups or a bias. */
 static void by_batch(mf_kt *t, types type, int v)
 {
     const int64_t *s = sizes[v / 4 % SIZES], parts = v % 3 == 0 ? 2 : 1;
@@ -94,15 +95,15 @@ static void by_batch(mf_kt *t, types type, int v)
 }
 enum { BATCHES = 4 * SIZES };
 
-/* groups, rows, n, k of a group: rows of one group in several tiles, empty groups, more groups
- * than rows; then so many steps that each place of a pipeline is used again; the last ones
- * have so few rows that a warp may take a column of all inner indices */
+/* groups, rows, n, k of a group: rows of one group in several tiles; empty groups; more groups
+ * than rows; so many steps that each place of a pipeline is used again; and so few rows that a
+ * warp may compute a column over the whole inner dimension */
 static const int64_t grouped[][4] = {{1, 5, 8, 3},      {3, 400, 40, 24},  {8, 200, 130, 72},
                                      {256, 60, 24, 16}, {2, 460, 24, 450}, {5, 600, 200, 400},
                                      {2, 15, 41, 1300}, {40, 16, 18, 520}};
 enum { GROUPED = 8 };
 
-/* v: whether b is transposed (by rows), gathered rows, the size. */
+/* v: selects whether b is transposed, whether rows are gathered, and the size. */
 static void by_rows(mf_kt *t, types type, int v)
 {
     const int64_t *s = grouped[v / 4], groups = s[0], rows = s[1];
@@ -125,7 +126,7 @@ static void by_rows(mf_kt *t, types type, int v)
     run_into(t, &g, rows * g.n);
 }
 
-/* v: gathered rows of a, of b, the size. */
+/* v: selects gathered rows of a or of b, and the size. */
 static void by_inner(mf_kt *t, types type, int v)
 {
     const int64_t *s = grouped[v / 4], groups = s[0], rows = s[1];
@@ -172,13 +173,13 @@ static void run_f32(mf_kt *t)
     aligned(t, (types){MF_CAST_F32, MF_CAST_F32});
 }
 
-/* rows, 2 n, k, groups: one column, one tile, more tiles and steps than are under way */
+/* rows, 2 n, k, groups: one column, one tile, more tiles and steps than a pipeline holds */
 static const int64_t gated[][4] = {{5, 8, 16, 1},      {200, 72, 72, 8}, {60, 264, 40, 256},
                                    {400, 528, 530, 3}, {40, 30, 24, 4},  {14, 48, 1300, 3}};
 enum { GATED = 6 };
 
-/* The epilogue SWIGLU, or two kernels where the set has none. v: whether c is kept, with a
- * bias; gates. */
+/* Runs the epilogue SWIGLU, or two kernels if the set has none. v: selects whether c is kept, a
+ * bias, and gates. */
 static void run_swiglu(mf_kt *t)
 {
     const int v = t->variant;
@@ -203,7 +204,8 @@ static void run_swiglu(mf_kt *t)
     const bool fused = t->k->can_swiglu && t->k->can_swiglu(&g);
     if (!fused) g.epilogue = MF_EPILOGUE_NONE;
     t->k->gemm(t->x, &g);
-    if (!fused && t->fault.kind == MF_FAULT_NONE) /* the epilogue does nothing after one */
+    /* after a fault the epilogue writes nothing */
+    if (!fused && t->fault.kind == MF_FAULT_NONE)
         KT_RUN(t, swiglu, .type = MF_CAST_BF16, .rows = rows, .n = n, .a = c, .lda = 2 * n,
                .b = c + n, .ldb = 2 * n, .gate = g.gate, .y = y);
     to_f32(rows * n, y, result);

@@ -1,11 +1,12 @@
-/* Cases of check_kernels: attention of bf16, for which a device may have kernels of its own.
+/* Cases of check_kernels: attention of bf16. A device may have special kernels for it.
  *
  * Bounds: a kernel may round weights, gradients of scores and results to bf16, each by at most
- * 2^-9 of it. A result is a sum over keys or queries, so what the first rounding adds is at
- * most 2^-9 of the sum of absolute values, and the second one 2^-9 of the result. Numbers of
- * both signs make the former sum larger than the result, but their errors cancel, too: 8e-3, or
- * 2^-7, of the largest result holds for all cases. Where all weights are 1, or powers of 2 with
- * sums that bf16 can hold, nothing is rounded, and whole numbers must be exact. */
+ * 2^-9 of the value. A result is a sum over keys or queries. So the first rounding adds an
+ * error of at most 2^-9 of the sum of absolute values, and the second rounding 2^-9 of the
+ * result. Numbers of both signs make the sum of absolute values larger than the result, but
+ * their errors cancel, too. The bound 8e-3, or 2^-7 of the largest result, holds for all cases.
+ * If all weights are 1, or powers of 2 with sums that bf16 can represent, nothing is rounded,
+ * and whole numbers must be exact. */
 #include <math.h>
 #include <stddef.h>
 #include <string.h>
@@ -20,8 +21,8 @@ enum {
     PACKED = 8,
     REACH = 16,
     SINCE = 32,
-    FIRST = 64, /* the first query sees 63 keys, others all */
-    LATE = 128  /* from query 31 on, none sees the first key */
+    FIRST = 64, /* the first query sees 63 keys, the others all keys */
+    LATE = 128  /* from query 31 on, no query sees the first key */
 };
 
 typedef struct {
@@ -32,8 +33,8 @@ typedef struct {
 
 /* One element; several tiles in both directions with ends in the middle of a tile and of a
  * row's 16 bytes; heads that share keys; a cache; widths up to 64, 128 and 256; arrays that are
- * not aligned, heads that are too wide, or a negative scale, for which kernels of f32 do;
- * documents that begin behind the last key; tiles of which one query alone does not see one
+ * not aligned, heads that are too wide, or a negative scale, for which f32 kernels are used;
+ * documents that begin after the last key; tiles in which a single query does not see a single
  * key; a window over several tiles. */
 static const attention_case cases[] = {
     {1, 1, 1, 1, 1, 8, 0, 0, .25f},
@@ -61,7 +62,8 @@ static const attention_case cases[] = {
     {1, 260, 260, 1, 1, 136, 200, CAUSAL, .125f}};
 enum { CASES = sizeof cases / sizeof *cases };
 
-/* Numbers of kt_f32 as bf16. The arguments' pointers have the type of f32. */
+/* Numbers of kt_f32 as bf16. The return type is float *, because the kernel's arguments have
+ * this type. */
 static float *bf16s(mf_kt *t, int64_t n)
 {
     float *from = kt_f32(t, n);
@@ -77,7 +79,7 @@ static float *at(const float *p, int64_t i)
     return (float *)(void *)((mf_bf16 *)(uintptr_t)p + i);
 }
 
-/* Adds what a kernel has written to the results, as f32. */
+/* Adds the output of a kernel to the results, as f32. */
 static void give(mf_kt *t, int64_t n, const float *from)
 {
     MF_RUN(&mf_kernels_ref, t->x, cast, .n = n, .from = MF_CAST_BF16, .to = MF_CAST_F32,
@@ -108,20 +110,21 @@ static mf_attention_args args_of(mf_kt *t, const attention_case *c)
         p.k = bf16s(t, p.batch * p.s * p.ldk);
         p.v = bf16s(t, p.batch * p.s * p.ldv);
     }
-    if (c->how & MASK) { /* all keys of the first of several sequences, some of the others */
+    /* masks all keys of the first of several sequences, and some keys of the others */
+    if (c->how & MASK) {
         float *mask = kt_f32(t, p.batch * p.s);
         for (int64_t i = 0; i < p.batch * p.s; i++)
             mask[i] = (p.batch == 1 || i >= p.s) && i % 3 != 1;
         p.mask = mask;
     }
     if (c->how & KV_LEN) p.kv_len = kt_i32(t, p.batch, 0, p.s);
-    if (c->how & REACH) { /* the first queries see no key; some limits come twice */
+    if (c->how & REACH) { /* the first queries see no key; some limits occur twice */
         int32_t *reach = kt_i32(t, p.batch * p.t, 0, 0);
         for (int64_t i = 0; i < p.batch * p.t; i++)
             reach[i] = (int32_t)(i % p.t / 2 * 2 * p.s / p.t) - 1;
         p.reach = reach;
     }
-    if (c->how & SINCE) { /* documents, some behind the last visible key */
+    if (c->how & SINCE) { /* documents, some of which begin after the last visible key */
         int32_t *since = kt_i32(t, p.batch * p.t, 0, 0);
         for (int64_t i = 0; i < p.batch * p.t; i++)
             since[i] = (int32_t)(i % p.t / 37 * 37);
@@ -151,7 +154,8 @@ static void forward(mf_kt *t, mf_attention_args *p, bool lse)
     give(t, n * p->head_dim, p->y);
 }
 
-/* Gradients of y that ref computes; without: 1 dq, 2 dk, 4 dv are not needed. */
+/* Compares gradients for a y that ref computes. without: 1, 2, 4: dq, dk, dv are
+ * not requested. */
 static void backward(mf_kt *t, mf_attention_args *p, bool dlse, unsigned without)
 {
     const int64_t n = p->batch * p->t * p->heads;
@@ -179,7 +183,7 @@ static void run_attention(mf_kt *t)
     forward(t, &p, t->variant != 3);
 }
 
-/* ln sum e^score alone, which nothing rounds to bf16. */
+/* Compares only ln sum e^score, which is never rounded to bf16. */
 static void run_lse(mf_kt *t)
 {
     mf_attention_args p = args_of(t, &cases[t->variant]);
@@ -195,7 +199,7 @@ static void run_attention_backward(mf_kt *t)
     backward(t, &p, t->variant % 2 == 0, without[t->variant % 7]);
 }
 
-/* Each query sees its own key alone, whose weight is 1; heads share keys. */
+/* Each query sees only its own key, whose weight is 1. Heads share keys. */
 static const attention_case alone[] = {{2, 70, 70, 4, 2, 16, 1, CAUSAL, .25f},
                                        {1, 140, 150, 2, 1, 128, 1, CAUSAL, .25f},
                                        {1, 35, 35, 3, 1, 200, 1, CAUSAL | PACKED, .25f}};
@@ -224,7 +228,7 @@ static void run_even(mf_kt *t)
     forward(t, &p, false);
 }
 
-/* Keys of one head are NaN: that reaches no other head. */
+/* The keys of one head are NaN. No other head may be affected. */
 static void run_nan_beside(mf_kt *t)
 {
     static const attention_case c = {1, 200, 200, 2, 2, 40, 0, CAUSAL | PACKED, .25f};
@@ -234,7 +238,7 @@ static void run_nan_beside(mf_kt *t)
     forward(t, &p, true);
 }
 
-/* A query with a NaN has NaN everywhere; no other query has one. */
+/* A query with a NaN has only NaN results; no other query has any. */
 static void run_of_nan(mf_kt *t)
 {
     mf_attention_args p = args_of(t, &cases[t->variant == 0 ? 1 : 7]);
@@ -242,7 +246,7 @@ static void run_of_nan(mf_kt *t)
     forward(t, &p, true);
 }
 
-/* The value of a key that is hidden is NaN: that reaches no gradient. */
+/* The value of a hidden key is NaN. No gradient may be affected. */
 static void run_backward_of_nan(mf_kt *t)
 {
     mf_attention_args p = args_of(t, &cases[t->variant == 0 ? 5 : 13]);
@@ -256,7 +260,7 @@ static void run_cache_append(mf_kt *t)
 {
     int32_t *pos = kt_i32(t, 3, 0, t->variant == 0 ? 6 : 0);
     float *a = kt_f32(t, 3 * 4 * 5), *cache = kt_result(t, 3 * 10 * 5);
-    if (t->variant == 1) pos[1] = 7; /* one row too many */
+    if (t->variant == 1) pos[1] = 7; /* one row too many for the cache */
     if (t->variant == 2) pos[2] = -1;
     KT_RUN(t, cache_append, .batch = 3, .s = 10, .t = 4, .n = 5, .pos = pos, .a = a,
            .cache = cache);

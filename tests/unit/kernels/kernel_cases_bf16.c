@@ -1,11 +1,11 @@
 /* Cases of check_kernels: kernels on bf16 arrays. Results are compared as f32. If the last bit
- * of a sum differs, its rounding to bf16 may differ by one step. */
+ * of a sum differs, the rounded bf16 values may differ by one step. */
 #include <math.h>
 #include <stddef.h>
 
 #include "kernel_case.h"
 
-#define ULP 0x1p-7 /* one step of bf16, relative to the number, at most */
+#define ULP 0x1p-7 /* largest size of one step of bf16, relative to the number */
 
 /* Numbers of kt_f32, rounded to bf16. */
 static mf_bf16 *bf16s(mf_kt *t, int64_t n)
@@ -47,7 +47,7 @@ static void run_map1_grad(mf_kt *t)
     int fn = t->variant / LENGTHS;
     int64_t n = length_of[t->variant % LENGTHS];
     mf_bf16 *a = arguments(t, n), *y = arguments(t, n), *dy = bf16s(t, n), *da = bf16s(t, n);
-    /* the same y for all kernel sets */
+    /* all kernel sets get the same y */
     MF_RUN(&mf_kernels_ref, t->x, map1, .fn = fn, .type = MF_CAST_BF16, .n = n, .a = -1.5f,
            .b = 2, .in = a, .out = y);
     KT_RUN(t, map1_grad, .fn = fn, .type = MF_CAST_BF16, .n = n, .a = -1.5f, .b = 2, .in = a,
@@ -179,14 +179,14 @@ static void run_layernorm_backward(mf_kt *t)
     t->k->norm_backward(t->x, &args);
 }
 
-/* tokens, assignments per token, width */
+/* variants of the sizes: tokens, assignments per token, width */
 #define SIZES 4
 static const int64_t size_of[SIZES][3] = {{1, 1, 3}, {50, 2, 37}, {70, 12, 700}, {1500, 1, 9}};
 #define SIZE(t)                                                                                \
     const int64_t *size = size_of[(t)->variant % SIZES];                                       \
     const int64_t tokens = size[0], k = size[1], d = size[2], rows = tokens * k
 
-/* Places of assignments: a permutation with gaps. */
+/* Indices of assignments in grouped order: a permutation with gaps. */
 static int32_t *places(mf_kt *t, int64_t rows)
 {
     int32_t *place = kt_i32(t, rows, 0, 0);
@@ -211,7 +211,7 @@ static void run_gather_rows(mf_kt *t)
 static void run_sum_rows(mf_kt *t)
 {
     SIZE(t);
-    /* f32 with gates; bf16 with gates; bf16 without gates; by lists */
+    /* 0: f32 with gates; 1: bf16 with gates; 2: bf16 without gates; 3: by lists */
     int how = t->variant / SIZES;
     int32_t *place = places(t, rows), *offset = kt_i32(t, tokens + 1, 0, 0);
     int32_t *list = kt_i32(t, rows, 0, 0), *token = kt_i32(t, rows, -1, tokens / 4);
@@ -230,7 +230,8 @@ static void run_sum_rows(mf_kt *t)
 static void run_combine_grad(mf_kt *t)
 {
     SIZE(t);
-    int how = t->variant / SIZES; /* all; no gate; token list; only dy; only dgate */
+    int how = t->variant / SIZES; /* 0: all gradients; 1: no gate; 2: token list; 3: only dy; 4:
+                                   * only dgate */
     int32_t *place = places(t, rows);
     int32_t *token = how == 2 ? kt_i32(t, rows, -1, tokens - 1) : NULL;
     float *gate = how == 1 ? NULL : kt_f32(t, rows), *dout = kt_f32(t, tokens * d);
@@ -273,7 +274,7 @@ static void run_adamw(mf_kt *t)
            .m = m, .v = v);
     MF_RUN(&mf_kernels_ref, t->x, cast, .n = n, .from = MF_CAST_F32, .to = MF_CAST_BF16,
            .in = value, .out = same);
-    int32_t *differ = kt_result_i32(t, 1); /* number of copies that are wrong */
+    int32_t *differ = kt_result_i32(t, 1); /* number of wrong copies */
     *differ = 0;
     for (int64_t i = 0; i < n; i++)
         *differ += copy[i] != same[i];

@@ -3,8 +3,8 @@
 
 #include "kernel_case.h"
 
-/* m, n, k: tiny, few rows (own loops), partial tiles, several tiles, empty inner dimension, one
- * long row. */
+/* m, n, k: tiny, few rows (separate loops), partial tiles, several tiles, empty inner
+ * dimension, one long row. */
 static const int64_t sizes[][3] = {{1, 1, 1},     {1, 77, 50},   {3, 130, 33},  {8, 70, 67},
                                    {16, 100, 40}, {37, 65, 129}, {96, 200, 70}, {300, 260, 190},
                                    {5, 9, 0},     {1, 5000, 64}};
@@ -79,7 +79,7 @@ static void *numbers(mf_kt *t, mf_cast_type type, int64_t count)
     return bf16;
 }
 
-/* Runs a gemm into a c of p->c.type; the result is c as f32. */
+/* Runs a gemm into a c of p->c.type, and compares c as f32. */
 static void run_into_c(mf_kt *t, mf_gemm *p, int64_t count)
 {
     float *result = kt_result(t, count);
@@ -100,8 +100,8 @@ static void run_into_c(mf_kt *t, mf_gemm *p, int64_t count)
     }
 }
 
-/* A gemm of bf16 with one long dimension that is no multiple of 8: a vocabulary, in logits, in
- * the gradient of what they come from, and in that of weights. */
+/* Gemms of bf16 with one long dimension that is not a multiple of 8, like a vocabulary: for
+ * logits, for the gradient of their input, and for the gradient of weights. */
 static void run_long(mf_kt *t, mf_cast_type type_c)
 {
     static const int64_t of[][3] = {{5, 2051, 24}, {7, 16, 2053}, {2049, 16, 8}, {2055, 9, 16}};
@@ -129,7 +129,7 @@ static void run_long_bf16(mf_kt *t)
     run_long(t, MF_CAST_BF16);
 }
 
-/* A list for a gather from `rows` rows; -1: a row of zeros. */
+/* A list for a gather from `rows` rows. -1 selects a row of zeros. */
 static int32_t *rows_of(mf_kt *t, int64_t count, int64_t rows)
 {
     return kt_i32(t, count, -1, rows - 1);
@@ -180,7 +180,7 @@ static void gemm_of_types(mf_kt *t, const mf_cast_type *type, int v)
     run_into_c(t, &p, parts * p.c.step);
 }
 
-/* Count integers of 257 .. 511 in a type; odd ones are no numbers of bf16. */
+/* Integers of 257 .. 511 in a type. bf16 cannot represent the odd ones. */
 static void *odd(mf_kt *t, mf_cast_type type, int64_t count, int64_t turn)
 {
     float *p = kt_f32(t, count);
@@ -193,7 +193,7 @@ static void *odd(mf_kt *t, mf_cast_type type, int64_t count, int64_t turn)
 }
 
 /* f32 that is rounded to bf16, because the other operand is bf16 or because as_bf16 is set. The
- * sums are whole and below 2^24, so any other rounding gives other numbers. */
+ * sums are whole numbers below 2^24, so any other rounding leads to other numbers. */
 static void run_rounded(mf_kt *t)
 {
     static const mf_cast_type of[][2] = {
@@ -211,8 +211,8 @@ static void run_rounded(mf_kt *t)
     t->k->gemm(t->x, &p);
 }
 
-/* A gemm by groups of rows or of inner indices; if `gather`, rows of a or of b are read through
- * a list. c is dense. */
+/* A gemm by groups of rows or of the inner dimension. With `gather`, rows of a or of b are read
+ * through a list. c is dense. */
 static void gemm_of_groups(mf_kt *t, const mf_cast_type *type, int v)
 {
     static const int64_t sizes_of[][4] = {/* groups, rows, n, k */
@@ -361,8 +361,8 @@ static void run_group_sum(mf_kt *t)
 /* ---- packed weights ---- */
 
 /* m, n, k, parts, whether parts are groups of rows: few and many rows, a short last panel,
- * copied rows, several blocks of k, more rows than the engine takes at once, shapes that cannot
- * be packed. */
+ * copied rows, several blocks of k, more rows than the engine processes at once, shapes that
+ * cannot be packed. */
 static const int64_t panels[][5] = {
     {1, 48, 50, 1, 0},   {3, 32, 34, 2, 0},    {2, 80, 1300, 3, 0}, {20, 112, 700, 1, 0},
     {530, 48, 36, 1, 0}, {40, 64, 1024, 2, 0}, {3, 64, 4096, 1, 0}, {7, 21, 33, 2, 0},
@@ -418,8 +418,9 @@ const mf_kernel_row mf_kernel_cases_gemm[] = {
     {"gemm", run_matmul_batch, 4, true, 2e-6},
     {"gemm", run_gemm, OF_A_TYPE, true, 2e-6},
     {"gemm", run_gemm_bf16, 2 * OF_A_TYPE, true, 8e-3},
-    {"gemm", run_long_f32, 8, true, 4e-6},   /* sums of 2,053 in f32 */
-    {"gemm", run_long_bf16, 8, false, 8e-3}, /* a long sum in c may be rounded in two parts */
+    {"gemm", run_long_f32, 8, true, 4e-6},   /* sums of 2,053 numbers in f32 */
+    {"gemm", run_long_bf16, 8, false, 8e-3}, /* a long sum may be rounded twice, in two parts
+                                              * of c */
     {"pack_weights", run_packed, 2 * PANELS, true, 2e-6},
     {"pack_weights", run_packed_bf16, 4 * PANELS, true, 8e-3},
     {"gemm", run_linear, 2 * SIZES, true, 2e-6},
@@ -432,8 +433,8 @@ const mf_kernel_row mf_kernel_cases_gemm[] = {
 
 /* ---- many shapes ---- */
 
-/* Many shapes, so that a library's table of primitives fills. Variants: the type, and whether m
- * or k grows. */
+/* Many shapes, so that a library's table of primitives is filled. The variant selects the type,
+ * and whether m or k grows. */
 static void run_many(mf_kt *t)
 {
     const bool bf16 = t->variant & 1, inner = t->variant & 2;
@@ -462,8 +463,8 @@ static void run_many(mf_kt *t)
         }
 }
 
-/* A bf16 result that is divided in both directions, and whose sums need several blocks of the
- * inner index. */
+/* A bf16 result that is divided in both directions. Its sums need several blocks of the
+ * inner dimension. */
 static void run_large_bf16(mf_kt *t)
 {
     const int64_t m = 320, n = 1000, k = 650;

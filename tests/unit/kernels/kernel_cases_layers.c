@@ -16,7 +16,7 @@ static const int64_t norm_of[][2] = {{MF_NORM_FN_RMS, 0},
                                      {MF_NORM_FN_RMS, 3}};
 #define NORMS 5
 
-/* The variant selects one of 3 sizes, with or without weights, and the kind. */
+/* The variant selects one of 3 sizes, the kind of norm, and whether there are weights. */
 static mf_norm_args norm_args(mf_kt *t)
 {
     const int64_t rows = rows_of[t->variant % 3], n = width_of[t->variant % 3];
@@ -33,9 +33,9 @@ static mf_norm_args norm_args(mf_kt *t)
                          .offset = s[1] > 0 ? kt_offsets(t, groups, rows) : NULL};
     if (args.offset && t->variant % 2 && groups > 1) args.groups--, args.offset++;
     if (weights && s[0] == MF_NORM_FN_LAYER) args.b = kt_f32(t, groups * n);
-    if (s[0] == MF_NORM_FN_L2 && t->variant % 2 == 0) /* the last row is NaN then */
+    if (s[0] == MF_NORM_FN_L2 && t->variant % 2 == 0) /* then the last row is NaN */
         ((float *)args.a)[(rows - 1) * n] = NAN;
-    if (args.eps_outside) /* its gradient has a limit where the root is 0 */
+    if (args.eps_outside) /* then the gradient has a limit where the root is 0 */
         memset((float *)args.a, 0, (size_t)n * sizeof *args.a);
     return args;
 }
@@ -69,8 +69,8 @@ static void run_norm_backward(mf_kt *t)
     norm_backward(t, norm_args(t), t->variant != 1 && t->variant != 8, t->variant != 7);
 }
 
-/* Widths of a row that a warp of a GPU holds in registers in two sizes, a block, and that no
- * registers hold; rows of no whole fours. */
+/* Widths of rows: a GPU warp holds the row in registers in two sizes, a block holds it, or no
+ * registers can hold it. Some rows are not multiples of four. */
 static const int64_t wide_of[] = {36, 768, 1024, 3000, 1100, 1101, 5000};
 #define WIDTHS 7
 
@@ -86,7 +86,8 @@ static mf_norm_args wide_norm_args(mf_kt *t, int kind, int64_t n)
                           .b = kind == MF_NORM_FN_LAYER ? kt_f32(t, n) : NULL};
 }
 
-/* The variant is the kind and the width, but not the last one, where sums round more. */
+/* The variant selects the kind and the width, except the last width, at which sums are
+ * rounded more. */
 static void run_norm_of_wide_rows(mf_kt *t)
 {
     const int widths = WIDTHS - 1;
@@ -105,7 +106,7 @@ static void run_norm_backward_of_wide_rows(mf_kt *t)
     norm_backward(t, args, true, true);
 }
 
-/* da is dy: 3 sizes, and the kind. */
+/* da is the memory of dy. The variant selects one of 3 sizes, and the kind. */
 static void run_norm_backward_in_place(mf_kt *t)
 {
     static const int64_t sizes[][2] = {{1, 3}, {300, 37}, {9, 1100}};
@@ -149,7 +150,7 @@ static void run_rope(mf_kt *t)
     int64_t heads = size[t->variant / 4][2], width = heads * hd + 5;
     int32_t *position = kt_i32(t, rows, 0, t->variant == 7 ? 1000000 : 3000);
     float *a = kt_f32(t, rows * width), *y = kt_result(t, rows * width);
-    const bool part = t->variant % 4 == 3; /* a part of each head, with factors */
+    const bool part = t->variant % 4 == 3; /* rotate a part of each head, with factors */
     const int64_t turned = part ? hd / 4 * 2 : hd;
     const mf_rope_args args = {.rows = rows,
                                .width = width,
@@ -213,7 +214,7 @@ static mf_attention_args attention(mf_kt *t)
         p.k = kt_f32(t, batch * ns * p.ldk);
         p.v = kt_f32(t, batch * ns * p.ldv);
     }
-    if (s[7]) { /* all keys of the first sequence are masked, some of the others */
+    if (s[7]) { /* masks all keys of the first sequence, and some of the others */
         float *mask = kt_f32(t, batch * ns);
         for (int64_t i = 0; i < batch * ns; i++)
             mask[i] = i < ns ? 0 : (float)(i % 3 != 0);
@@ -221,13 +222,14 @@ static mf_attention_args attention(mf_kt *t)
         p.mask = mask;
     }
     if (s[8]) p.kv_len = kt_i32(t, batch, 0, ns);
-    if (s[10]) { /* the first queries see no key; some limits are skipped, some come twice */
+    if (s[10]) { /* the first queries see no key; some limits are skipped, some occur twice */
         int32_t *reach = kt_i32(t, batch * nt, 0, 0);
         for (int64_t i = 0; i < batch * nt; i++)
             reach[i] = (int32_t)(i % nt / 2 * 2 * ns / nt) - 1;
         p.reach = reach;
     }
-    if (s[12]) { /* documents of several lengths, some of them behind the last visible key */
+    /* documents of several lengths, some of which begin after the last visible key */
+    if (s[12]) {
         int32_t *since = kt_i32(t, batch * nt, 0, 0);
         for (int64_t i = 0; i < batch * nt; i++)
             since[i] = (int32_t)(i % nt / 37 * 37);
@@ -244,7 +246,7 @@ static void run_attention(mf_kt *t)
     t->k->attention(t->x, &p);
 }
 
-/* A query with a NaN has NaN everywhere; no other query has one. */
+/* A query with a NaN has only NaN results; no other query has any. */
 static void run_attention_of_nan(mf_kt *t)
 {
     const int64_t n = 70, d = 16;
@@ -317,7 +319,7 @@ static void run_embedding_grad(mf_kt *t)
            .work = kt_work(t, mf_kernel_embedding_work(vocab, count)));
 }
 
-/* rows, n. Variants from 3 on have weights and some rows without a target; from 6 on, no row
+/* rows, n. Variants from 3 on have weights and some rows without a target. From 6 on, no row
  * has a target. */
 static const int64_t entropy_of[][2] = {{1, 1}, {70, 40}, {9, 3001}};
 
@@ -361,9 +363,9 @@ static void run_cross_entropy_backward(mf_kt *t)
            .drow = drow, .dlogits = dlogits, .dweight = weight != NULL ? dweight : NULL);
 }
 
-/* rows, width, vocabulary: one chunk, several chunks. Variants differ in whether all, some or
- * no rows have a target, in weights, and in the gradients that are computed. Rows of more than
- * 1,024 logits have a block of threads each on a GPU. */
+/* rows, width, vocabulary: one chunk, several chunks. Variants differ in how many rows have a
+ * target (all, some or none), in weights, and in the requested gradients. On a GPU, each row of
+ * more than 1,024 logits is processed by a block of threads. */
 static const int64_t head_of[][3] = {{1, 3, 1}, {9, 20, 1030}, {1100, 9, 600}};
 
 static void run_head(mf_kt *t, int type)
@@ -448,7 +450,7 @@ static mf_grouped_attention_args grouped(mf_kt *t)
                                    .token = token,
                                    .q = kt_f32(t, rows * width)};
     p.kv = kt_f32(t, own ? rows * 2 * width : tokens * experts * 2 * width);
-    for (int64_t e = 0; e < experts; e++) /* in order; some may come twice */
+    for (int64_t e = 0; e < experts; e++) /* in order; some may occur twice */
         for (int64_t r = offset[e], n = offset[e + 1] - r, i = 0; i < n; i++)
             token[r + i] = (int32_t)(i * tokens / n);
     if (t->variant == 5) token[offset[1] - 1] = 0; /* out of order */
@@ -511,7 +513,7 @@ static void run_swiglu_backward(mf_kt *t)
            .y = t->variant < 3 ? NULL : kt_result(t, rows * n));
 }
 
-/* Rows so long that a set may give each of them more threads than a warp. */
+/* Rows so long that a set may use more threads than a warp for each of them. */
 static void run_swiglu_backward_of_long_rows(mf_kt *t)
 {
     const int64_t rows = 9, n = 1100;
@@ -545,15 +547,15 @@ static void run_adamw(mf_kt *t)
     double sumsq[] = {100};
     float loss[] = {2};
     if (t->variant >= 3) now.clip = 1;
-    if (t->variant == 4) now.clip = 1000;      /* above the norm */
-    if (t->variant == 5) sumsq[0] = INFINITY;  /* skipped */
-    if (t->variant == 6) loss[0] = (float)NAN; /* skipped */
+    if (t->variant == 4) now.clip = 1000;      /* larger than the norm */
+    if (t->variant == 5) sumsq[0] = INFINITY;  /* the step is skipped */
+    if (t->variant == 6) loss[0] = (float)NAN; /* the step is skipped */
     args.now = kt_given(t, &now, sizeof now);
     if (t->variant >= 3) {
         args.sumsq = kt_given(t, sumsq, sizeof sumsq);
         args.loss = kt_given(t, loss, sizeof loss);
     }
-    if (t->variant == 8) t->fault.kind = MF_FAULT_RANGE; /* skipped */
+    if (t->variant == 8) t->fault.kind = MF_FAULT_RANGE; /* the step is skipped */
     KT_RUN(t, adamw, .count = n, .update = args, .value = value, .grad = grad, .m = m,
            .v = v_result);
 }
@@ -572,8 +574,8 @@ static mf_update_args update_args(mf_kt *t)
                             .sumsq = kt_given(t, &sumsq, sizeof sumsq)};
 }
 
-/* Inputs whose moments and gradients have the same sign, because the sign of a sum near 0 would
- * depend on rounding. */
+/* Moments and gradients have the same sign, because the sign of a sum near 0 would depend
+ * on rounding. */
 static void run_lion(mf_kt *t)
 {
     const int64_t n = count_of[t->variant % 3];
@@ -612,7 +614,7 @@ static void run_adafactor(mf_kt *t)
     const int64_t kept = s[0] * mf_adafactor_state(s[1], s[2]);
     float *start = kt_positive(t, kept), *v = kt_result(t, kept);
     for (int64_t i = 0; i < kept; i++)
-        v[i] = t->variant == 7 ? start[i] / 4096 : start[i]; /* 7: a step that is clipped */
+        v[i] = t->variant == 7 ? start[i] / 4096 : start[i]; /* 7: the step is clipped */
     float *value = kt_f32(t, n), *grad = kt_f32(t, n), *u = kt_result(t, n);
     KT_RUN(t, adafactor, .groups = s[0], .rows = s[1], .columns = s[2], .update = args,
            .value = value, .grad = grad, .v = v, .u = u,
@@ -628,7 +630,8 @@ static void run_sumsq(mf_kt *t)
     *kt_result(t, 1) = (float)*sum;
 }
 
-/* Tiles, two to six at a time, from the last ones on; their sums, in order, make the sum. */
+/* Computes the sums of two to six tiles at a time, beginning with the last tiles. In order,
+ * these sums add up to the whole sum. */
 static void run_sumsq_by_tiles(mf_kt *t)
 {
     static const int64_t n[] = {1, 999, 70003, 5000000, 9000001};
@@ -671,7 +674,7 @@ const mf_kernel_row mf_kernel_cases_layers[] = {
     {"rope", run_rope, 16, false, 2e-7},
     {"attention", run_attention, ATTENTIONS, false, 2e-6},
     {"attention", run_attention_of_nan, 2, false, 2e-6},
-    /* without the widest heads, whose sums are too long for this bound */
+    /* without the widest heads, whose long sums exceed this bound */
     {"attention_backward", run_attention_backward, ATTENTIONS - 1, false, 4e-6},
     {"embedding", run_embedding, 3, true, 0},
     {"embedding_grad", run_embedding_grad, 4, true, 1e-6},

@@ -9,7 +9,8 @@
 #define LENGTHS 3
 static const int64_t length_of[LENGTHS] = {1, 37, 20001};
 
-/* Arrays of the longest case begin at their second element, so less is aligned. */
+/* Offset of an array: arrays of the longest case begin at their second element, so they are
+ * less aligned. */
 static int64_t first_of(int64_t n)
 {
     return n > 1000 ? 1 : 0;
@@ -21,7 +22,7 @@ static float *arguments(mf_kt *t, int fn, int64_t n)
     static const float edge[] = {0, -0.0f, INFINITY, -INFINITY, NAN, 1e-40f, -1e-40f, 60, -60};
     bool positive = fn == MF_MAP_LOG || fn == MF_MAP_SQRT || fn == MF_MAP_XLOGX;
     float *a = positive ? kt_positive(t, n) : kt_f32(t, n);
-    /* each is in a vector of its own, the last one in the last element */
+    /* each value is in another vector, the last value in the last element */
     for (int64_t i = 0; n > 1000 && i < 9; i++)
         a[i == 8 ? n - 1 : 64 * i + 5] = edge[i];
     return a;
@@ -45,7 +46,7 @@ static void run_map1_grad(mf_kt *t)
     int64_t n = length_of[t->variant % LENGTHS];
     float *a = arguments(t, fn, n), *y = kt_f32(t, n), *dy = kt_f32(t, n);
     float *da = kt_result(t, n);
-    /* the same y for all kernel sets */
+    /* all kernel sets get the same y */
     MF_RUN(&mf_kernels_ref, t->x, map1, .fn = fn, .type = MF_CAST_F32, .n = n, .a = -1.5f,
            .b = 2, .in = a, .out = y);
     const int64_t at = first_of(n);
@@ -54,8 +55,8 @@ static void run_map1_grad(mf_kt *t)
 }
 
 /* dim, then strides of a and of b: equal shapes, a row, a column, a scalar, an operand whose
- * order is not that of the line, an outer product, four dimensions, a column and long lines,
- * no element. */
+ * order differs from that of the result, an outer product, four dimensions, a column and long
+ * lines, no element. */
 static const int64_t map2_of[][3][4] = {{{1, 1, 1, 20001}, {0, 0, 0, 1}, {0, 0, 0, 1}},
                                         {{1, 1, 301, 37}, {0, 0, 37, 1}, {0, 0, 0, 1}},
                                         {{1, 1, 37, 301}, {0, 0, 301, 1}, {0, 0, 1, 0}},
@@ -174,8 +175,8 @@ static void run_sum3(mf_kt *t)
 static const int64_t rows_of[ROWS] = {1, 700, 40, 3, 9, 2000},
                      width_of[ROWS] = {1, 8, 37, 5000, 64, 3};
 
-/* Inputs with some -Inf, as masks make them. Of 700 rows, two contain NaN, two contain +Inf,
- * one has only -Inf, and one has the largest numbers. */
+/* Inputs, some of which are -Inf, as in masks. Of 700 rows, two contain NaN, two contain +Inf,
+ * one has only -Inf, and one contains the largest numbers. */
 static float *row_inputs(mf_kt *t, int64_t rows, int64_t n)
 {
     float *a = kt_f32(t, rows * n);
@@ -237,7 +238,7 @@ static void run_row_max_grad(mf_kt *t)
            .din = da);
 }
 
-/* ---- random numbers: those that are drawn do not depend on the inputs ---- */
+/* ---- random numbers: the drawn numbers do not depend on the inputs ---- */
 
 static uint64_t stream_of(const mf_kt *t)
 {

@@ -23,7 +23,7 @@ static int32_t *experts_of(mf_kt *t, int64_t rows, int64_t experts)
     return e;
 }
 
-/* Experts for assignments; the k experts of a token differ. Some tokens have none. */
+/* Experts for assignments. The k experts of a token differ. Some tokens have no experts. */
 static int32_t *choices(mf_kt *t, int64_t tokens, int64_t k, int64_t experts)
 {
     int32_t *e = kt_i32(t, tokens * k, 0, experts - 1);
@@ -35,7 +35,7 @@ static int32_t *choices(mf_kt *t, int64_t tokens, int64_t k, int64_t experts)
     return e;
 }
 
-/* Places of assignments in grouped order, as index_lists and group_rows compute them. */
+/* Indices of assignments in grouped order, computed by index_lists and group_rows. */
 static int32_t *places(mf_kt *t, const int32_t *expert, int64_t rows, int64_t experts)
 {
     int32_t *offset = kt_i32(t, experts + 1, 0, 0), *order = kt_i32(t, rows, 0, 0);
@@ -67,8 +67,8 @@ static void run_check_index(mf_kt *t)
     kt_faulted(t);
 }
 
-/* More indices than a block of any set reads at once; two are wrong, of which the first one
- * must be found. */
+/* More indices than a block of any set reads at once. Two are wrong, and the first of them must
+ * be found. */
 static void run_check_many_indices(mf_kt *t)
 {
     static const int64_t bad_at[][2] = {{3071, 8999}, {1030, 2054}, {4100, 8196}, {8998, 8998}};
@@ -116,9 +116,9 @@ static void run_index_lists(mf_kt *t)
            .list = kt_result_i32(t, rows));
 }
 
-/* Values: as many as a block has threads, more than a set may give a warp each, and of these
- * some with long lists, in which a set sorts or reads all again; then more than a block counts
- * in one turn. */
+/* Numbers of values: as many as a block has threads; more than a set may assign to a warp
+ * each, some with long lists, which a set sorts or reads again; more than a block counts at
+ * a time. */
 static void run_index_lists_of_many(mf_kt *t)
 {
     static const int64_t values_of[] = {256, 1025, 1500, 20000};
@@ -135,7 +135,7 @@ static void run_sum_rows(mf_kt *t)
     SIZE(t);
     int32_t *expert = choices(t, tokens, k, experts), *place = places(t, expert, rows, experts);
     int32_t *offset = kt_i32(t, tokens + 1, 0, 0), *list = kt_i32(t, rows, 0, 0);
-    int32_t *token = kt_i32(t, rows, -1, tokens / 4); /* many assignments for few tokens */
+    int32_t *token = kt_i32(t, rows, -1, tokens / 4); /* few tokens with many assignments */
     float *gate = kt_f32(t, rows), *in = kt_f32(t, rows * d), *out = kt_result(t, tokens * d);
     MF_RUN(&mf_kernels_ref, t->x, index_lists, .m = rows, .n = tokens, .index = token,
            .offset = offset, .list = list);
@@ -201,7 +201,7 @@ static void run_topk(mf_kt *t)
 static void run_one_hot(mf_kt *t)
 {
     SIZE(t);
-    int32_t *index = experts_of(t, rows, experts + 2); /* some are too large */
+    int32_t *index = experts_of(t, rows, experts + 2); /* some indices are too large */
     KT_RUN(t, one_hot, .m = rows, .n = experts, .index = index,
            .out = kt_result(t, rows * experts));
 }
@@ -251,7 +251,7 @@ static void run_mask_rows(mf_kt *t)
            .out = kt_result_i32(t, rows));
 }
 
-/* Probabilities; those of some tokens are 0 or 1e-22, so that their sum is below 1e-20. */
+/* Probabilities. Those of some tokens are 0 or 1e-22, so their sum is below 1e-20. */
 static float *probabilities(mf_kt *t, int64_t tokens, int64_t experts)
 {
     float *prob = kt_positive(t, tokens * experts);
@@ -287,7 +287,8 @@ static void run_route_gates_grad(mf_kt *t)
 static void run_routing_stats(mf_kt *t)
 {
     SIZE(t);
-    int how = t->variant / SIZES; /* bits: no prob and gate; mask; token list */
+    int how = t->variant / SIZES; /* its bits select: no prob and no gate; a mask; a
+                                   * token list */
     int32_t *chosen = choices(t, tokens, k, experts), *admitted = kt_i32(t, rows, 0, 0);
     int32_t *token = how & 4 ? kt_i32(t, rows, -1, tokens - 1) : NULL;
     float *prob = how & 1 ? NULL : kt_positive(t, tokens * experts);
@@ -325,7 +326,8 @@ static void run_capacity_of(mf_kt *t)
            .mask = mask, .cap = kt_result(t, experts));
 }
 
-/* Capacity for about half of the assignments; of more than 4 experts one has 0, one NaN. */
+/* Capacity for about half of the assignments. With more than 4 experts, one expert has capacity
+ * 0 and one NaN. */
 static float *capacities(mf_kt *t, int64_t rows, int64_t experts)
 {
     float *cap = kt_f32(t, experts);
@@ -357,7 +359,7 @@ static void run_reassign(mf_kt *t)
     MF_RUN(&mf_kernels_ref, t->x, capacity, .rows = rows, .experts = experts, .chosen = chosen,
            .priority = importance, .cap = cap, .admitted = admitted, .work = work);
     if (experts > 4) prob[4 * experts + 3] = NAN;
-    for (int64_t e = 0; e < experts; e++) /* experts now have more capacity */
+    for (int64_t e = 0; e < experts; e++) /* increases the capacity of the experts */
         cap[e] *= 1.5f;
     int32_t *out = kt_result_i32(t, rows);
     KT_RUN(t, reassign, .tokens = tokens, .experts = experts, .k = k,
@@ -383,7 +385,8 @@ static void run_group_rows(mf_kt *t)
 static void run_combine_grad(mf_kt *t)
 {
     SIZE(t);
-    int how = t->variant / SIZES; /* all; no gate; token list; only dy; only dgate */
+    int how = t->variant / SIZES; /* 0: all gradients; 1: no gate; 2: token list; 3: only dy; 4:
+                                   * only dgate */
     int32_t *expert = choices(t, tokens, k, experts), *place = places(t, expert, rows, experts);
     int32_t *token = how == 2 ? kt_i32(t, rows, -1, tokens - 1) : NULL;
     float *y = kt_f32(t, rows * d), *gate = how == 1 ? NULL : kt_f32(t, rows);

@@ -1,4 +1,4 @@
-/* Cases of check_kernels: weights as stored in files, in each type and layout. */
+/* Cases of check_kernels: weights in the types of files, in each type and layout. */
 #include <math.h>
 #include <string.h>
 
@@ -15,7 +15,7 @@ static uint32_t bits_of(float f)
     return bits;
 }
 
-/* f32 truncated to f16; numbers that are too small become 0. */
+/* f32 truncated to f16. Numbers that are too small become 0. */
 static uint16_t f16_of(float f)
 {
     const uint32_t bits = bits_of(f), magnitude = bits & 0x7fffffff;
@@ -51,8 +51,8 @@ static void *bytes(mf_kt *t, int64_t count, int lo, int hi)
 static void fill_dense(mf_kt *t, mf_stored_part *p, int64_t in)
 {
     const int64_t stored = p->transposed ? in : p->rows, each = p->transposed ? p->rows : in;
-    /* of the sizes of a type each other has rows that begin at multiples of 16 bytes; nothing
-     * may be computed from what is between rows */
+    /* for every other size of a type, rows begin at multiples of 16 bytes; the gaps between
+     * rows must not be used */
     const bool aligned = (t->variant / 2 / MF_STORED_TYPES / 6 + (int)p->type) % 2 == 0;
     p->ld = aligned ? (each + 7) / 8 * 8 : each + 3;
     float *f32 = kt_f32(t, stored * p->ld);
@@ -67,7 +67,7 @@ static void fill_dense(mf_kt *t, mf_stored_part *p, int64_t in)
     p->data = bf16;
 }
 
-/* by_list: groups of inputs are in no order. */
+/* by_list: the groups of the inputs are in arbitrary order. */
 static void fill_gptq(mf_kt *t, mf_stored_part *p, int64_t in, bool by_list)
 {
     static const int64_t each[] = {32, 64, 128, 0, 8, 96}; /* 0: all inputs */
@@ -80,7 +80,7 @@ static void fill_gptq(mf_kt *t, mf_stored_part *p, int64_t in, bool by_list)
     if (by_list) p->group_of = kt_i32(t, in, 0, p->groups - 1);
 }
 
-/* Of five cases one has small scales, from `least` on, and one a scale of NaN. */
+/* Of five cases one has small scales, from `least` on, and one has a scale of NaN. */
 static void fill_mxfp4(mf_kt *t, mf_stored_part *p, int64_t in, int least)
 {
     const int64_t scales = p->rows * in / 32;
@@ -97,13 +97,14 @@ static void fill_mxfp4(mf_kt *t, mf_stored_part *p, int64_t in, int least)
 
 enum { WHOLE, PARTS, PAIRS, TRANSPOSED, BOTH, MIXED, LAYOUTS };
 
-/* Divides the outputs among parts, and gives them values. bf16: x is. part: [MOST_PARTS]. */
+/* Divides the outputs into parts, and fills in their values. bf16: the type of x is bf16.
+ * part: [MOST_PARTS]. */
 static mf_stored weight_of(mf_kt *t, mf_stored_type type, bool bf16, int layout, int64_t groups,
                            int64_t out, int64_t in, mf_stored_part *part)
 {
     const int64_t parts = layout == PARTS || layout == MIXED ? 3 : 1;
-    /* the least scale of MXFP4; if x is bf16 numbers below 2^-126 may count as 0 (stored.h),
-     * and may not be lost in sums of other parts */
+    /* the least scale of MXFP4. If x is bf16, numbers below 2^-126 may count as 0 (stored.h).
+     * In MIXED weights, they must not be lost in sums of other parts */
     const int least = !bf16 ? 0 : layout == MIXED ? 125 : 3;
     for (int64_t i = 0; i < groups * parts; i++) {
         const int64_t q = i % parts, third = out / 32 * 8;
@@ -126,18 +127,18 @@ static mf_stored weight_of(mf_kt *t, mf_stored_type type, bool bf16, int layout,
     return (mf_stored){groups, out, in, parts, part, NULL};
 }
 
-/* groups, rows of x, out, in: one row, few rows, rows enough for the engine, several blocks of
- * inputs and of outputs, groups of few and of many rows, few rows of many inputs, inputs that
- * 8 divides but 32 does not. */
+/* groups, rows of x, out, in: one row, few rows, enough rows for the engine, several blocks of
+ * inputs and of outputs, groups of few and of many rows, few rows of many inputs, numbers of
+ * inputs that are divisible by 8 but not by 32. */
 static const int64_t sizes[][4] = {
     {1, 1, 40, 64},   {1, 7, 328, 96},  {1, 30, 104, 1088}, {1, 14, 600, 160}, {4, 9, 72, 64},
     {3, 50, 264, 96}, {1, 2, 2080, 32}, {1, 13, 10, 67},    {1, 3, 24, 1248},  {1, 2, 40, 1120},
     {4, 40, 40, 96},  {1, 5, 40, 104},  {1, 21, 40, 136}};
 #define SIZES 13
 
-/* The same for matrix registers: more rows than are packed at once, and more inputs or
- * outputs; groups of few and of many rows; rows around the numbers at which methods change,
- * and panels of rows and lanes that are not full. */
+/* The same for matrix registers: more rows than are packed at once; more inputs or outputs;
+ * groups of few and of many rows; numbers of rows at which the method changes, and panels of
+ * rows and lanes that are not full. */
 static const int64_t more_sizes[][4] = {
     {1, 290, 72, 2080}, {1, 33, 2088, 64}, {3, 190, 168, 160},
     {4, 90, 104, 320},  {1, 6, 40, 96},    {1, 9, 72, 384},
@@ -162,7 +163,7 @@ static void run_gemm_of(mf_kt *t, const int64_t (*all)[4], int forms, bool bf16)
         weight_of(t, type, bf16, s[3] % 32 ? layout % MIXED : layout, s[0], s[2], s[3], part);
     const bool back = t->variant % 2;
     const int64_t n = back ? w.in : w.out, k = back ? w.out : w.in;
-    const int64_t ldx = k + v / 2 % 2 * 2; /* half of the cases have rows without a gap */
+    const int64_t ldx = k + v / 2 % 2 * 2; /* half of the cases have no gap between rows */
     mf_stored_gemm_args g = {.w = &w,
                              .back = back,
                              .rows = s[1],
@@ -189,7 +190,8 @@ static void run_gemm_bf16(mf_kt *t)
     run_gemm_of(t, sizes, FORMS, true);
 }
 
-/* Groups of 1, 2, 3, 0 and many rows: those of one gemm take methods of their own. */
+/* Groups of 1, 2, 3, 0 and many rows. In one gemm, groups of different sizes use
+ * different methods. */
 static void run_uneven(mf_kt *t)
 {
     static const int32_t ends[] = {0, 1, 3, 6, 6, 40};
@@ -231,7 +233,8 @@ static void run_rows(mf_kt *t)
     t->k->stored_rows(t->x, &a);
 }
 
-/* Variants: the type, whether rows are apart, and whether gradients are wanted. */
+/* The variant selects the type, whether there are gaps between rows, and whether gradients
+ * are requested. */
 static void head(mf_kt *t, bool as_bf16)
 {
     const bool apart = t->variant / MF_STORED_TYPES % 2, dx = t->variant / MF_STORED_TYPES / 2;
@@ -273,7 +276,7 @@ const mf_kernel_row mf_kernel_cases_stored_many[] = {
 
 const mf_kernel_row mf_kernel_cases_stored[] = {
     {"stored_gemm", run_gemm, 2 * FORMS, true, 1e-5},
-    /* rows may be rounded to 11 bits (kernels/stored.h), which whole numbers have */
+    /* rows may be rounded to 11 bits (kernels/stored.h), which suffice for the whole numbers */
     {"stored_gemm", run_gemm_bf16, 2 * FORMS, true, 3e-4},
     {"stored_gemm", run_uneven, 2 * MF_STORED_TYPES, true, 3e-4},
     {"linear_cross_entropy", run_head, 4 * MF_STORED_TYPES, false, 2e-5},

@@ -1,6 +1,6 @@
 /* Cases of check_kernels: rows that begin at multiples of 16 bytes, of which a set may move
- * several numbers at once; rows so long that a set may process each in several turns, and lists
- * so long that it may cut them. */
+ * several numbers at once; rows so long that a set may process each row in several turns; and
+ * lists so long that a set may divide them. */
 #include <math.h>
 #include <stddef.h>
 #include <string.h>
@@ -12,8 +12,8 @@
 /* rows, n. In one turn a block of a GPU processes 4,096 logits, and a warp 512. */
 static const int64_t entropy_of[][2] = {{6, 9004}, {19, 1020}, {6, 9001}};
 
-/* From variant 3 on rows rise and fall, so that the largest logit comes late or early; some
- * begin with -inf, and two have NaN and +inf. */
+/* From variant 3 on, logits rise or fall along a row, so the largest logit comes late or early.
+ * Some rows begin with -inf, and two contain NaN and +inf. */
 static float *logits_of(mf_kt *t, int64_t rows, int64_t n)
 {
     float *a = kt_f32(t, rows * n);
@@ -51,8 +51,8 @@ static void run_cross_entropy_backward(mf_kt *t)
            .dweight = kt_result(t, rows));
 }
 
-/* A head whose rows of logits have several turns. Variants from 3 on have a bias, whose
- * gradient is summed before those of the logits are rounded. */
+/* A head whose rows of logits need several turns. Variants from 3 on have a bias, whose
+ * gradient is summed before the gradients of the logits are rounded. */
 static void run_head(mf_kt *t, int type)
 {
     static const int64_t vocab_of[] = {9001, 700, 8192};
@@ -90,8 +90,8 @@ static void run_head_bf16(mf_kt *t)
 
 /* ---- tables and rows by index ---- */
 
-/* ids, width, ids that occur often. Lists of 900 positions are longer than tiles of 32; others
- * begin and end at, before and behind their ends. */
+/* ids, width, ids that occur often. Lists of 900 positions are longer than tiles of 32. Other
+ * lists begin and end at, before and after the ends of tiles. */
 static void run_embedding_grad(mf_kt *t)
 {
     static const int64_t size[][3] = {{50, 36, 3}, {2000, 300, 40}, {1030, 33, 2}, {9, 260, 0}};
@@ -100,7 +100,8 @@ static void run_embedding_grad(mf_kt *t)
     int32_t *ids = kt_i32(t, count, 0, vocab - 1);
     for (int64_t i = 0; s[2] > 0 && i < count; i++)
         if (i % 16 > 1) ids[i] = (int32_t)(i * i % s[2]);
-    for (int64_t i = 0; s[2] == 0 && i < count; i++) /* 64 of id 0, 32 each of two, then two */
+    /* 64 positions have id 0, 32 each have ids 1 and 2, the others have ids 5 or 7 */
+    for (int64_t i = 0; s[2] == 0 && i < count; i++)
         ids[i] = i < 64 ? 0 : i < 96 ? 1 : i < 128 ? 2 : i < 1000 ? 5 : 7;
     float *dy = kt_f32(t, count * n), *dtable = kt_result(t, vocab * n);
     KT_RUN(t, embedding_grad, .vocab = vocab, .n = n, .count = count, .add = add, .ids = ids,
@@ -117,7 +118,7 @@ static void run_embedding(mf_kt *t)
            .y = kt_result(t, count * n));
 }
 
-/* Types, and rows of 40 elements, or of 36, which in bf16 are no multiple of 16 bytes. */
+/* Types, and rows of 40 elements, or of 36, which in bf16 are not a multiple of 16 bytes. */
 static void run_gather_rows(mf_kt *t)
 {
     const int type = t->variant % 2 ? MF_CAST_BF16 : MF_CAST_F32;
@@ -159,9 +160,9 @@ static void run_sum_rows_bf16(mf_kt *t)
 
 /* ---- maps ---- */
 
-/* dim, then strides of a and of b: lines of whole fours with a row, a column, a scalar, a line
- * that begins at no multiple of four, in four dimensions, and so many that a block has turns;
- * lines of no whole fours. */
+/* dim, then strides of a and of b. Lines with a multiple of four elements and a row, a column,
+ * a scalar, a line that does not begin at a multiple of four, in four dimensions, and so many
+ * that a block needs several turns; lines whose length is not a multiple of four. */
 static const int64_t map2_of[][3][4] = {{{1, 1, 90, 36}, {0, 0, 36, 1}, {0, 0, 0, 1}},
                                         {{1, 1, 90, 36}, {0, 0, 1, 0}, {0, 0, 36, 1}},
                                         {{1, 1, 1, 8200}, {0, 0, 0, 1}, {0, 0, 0, 0}},
@@ -171,7 +172,7 @@ static const int64_t map2_of[][3][4] = {{{1, 1, 90, 36}, {0, 0, 36, 1}, {0, 0, 0
                                         {{1, 1, 90, 37}, {0, 0, 40, 1}, {0, 0, 0, 1}}};
 #define MAPS 7
 
-/* The variant is the function and the place in map2_of. */
+/* The variant selects the function and the entry of map2_of. */
 static void map2(mf_kt *t, int type)
 {
     const int64_t(*s)[4] = map2_of[t->variant % MAPS];
@@ -220,7 +221,7 @@ static void run_map1_grad(mf_kt *t)
 
 /* ---- rows of layers ---- */
 
-/* rows, n, distance of rows: whole fours, long rows, rows of no fours. */
+/* rows, n, distance of rows: multiples of four, long rows, no multiples of four. */
 static const int64_t swiglu_of[][3] = {{37, 40, 80}, {5, 3000, 6000}, {5, 3000, 3004},
                                        {37, 40, 82}, {5, 1101, 1101}, {37, 42, 84}};
 #define SWIGLUS 6
@@ -306,7 +307,7 @@ const mf_kernel_row mf_kernel_cases_wide[] = {
     {"group_sum", run_group_sum, 8, true, 1e-6},
     {"cross_entropy", run_cross_entropy, 6, false, 1e-6},
     {"cross_entropy_backward", run_cross_entropy_backward, 6, false, 1e-6},
-    {"linear_cross_entropy", run_head_f32, 6, false, 1e-5}, /* sums of 9,001 in f32 */
+    {"linear_cross_entropy", run_head_f32, 6, false, 1e-5}, /* sums of 9,001 numbers in f32 */
     {"linear_cross_entropy", run_head_bf16, 6, false, 1e-2},
     {"embedding_grad", run_embedding_grad, 8, true, 1e-6},
     {"embedding", run_embedding, 1, true, 0},

@@ -1,8 +1,8 @@
 /* kernel_device.c: runs the cases of check_kernels on a device.
  *
- * A case gives host memory to kernels. Here all its blocks are copied to the device, the kernel
- * is launched with their addresses there, and the blocks are copied back. So launches access
- * only memory of the device. */
+ * A case passes host memory to kernels. Here all its blocks are copied to the device, the
+ * kernel is launched with their addresses on the device, and the blocks are copied back. So
+ * launches access only memory of the device. */
 #include <check.h>
 #include <string.h>
 
@@ -26,7 +26,8 @@ bool kt_by_library(const mf_kernel_row *row)
 static mf_kt *now;
 static const mf_kernels *like;
 static char *copies[MF_KT_BLOCKS], *fault;
-static mf_stored moved_weight; /* of the launch, and the table of its parts on the device */
+static mf_stored moved_weight; /* the weight of the launch, and the table of its parts on
+                                * the device */
 static void *moved_parts;
 
 static void must(int rc)
@@ -34,8 +35,8 @@ static void must(int rc)
     ck_assert_msg(rc == MF_OK, "%s", mf_error_message());
 }
 
-/* The address on the device that stands for p. A pointer to no block of the case stays as it
- * is, and the device refuses it. */
+/* The device address that replaces p. A pointer that is in no block of the case is unchanged,
+ * and the device refuses it. */
 static void *to_device(const mover *m, const void *p, const char *argument)
 {
     const char *c = p;
@@ -48,9 +49,9 @@ static void *to_device(const mover *m, const void *p, const char *argument)
     return (void *)(uintptr_t)p;
 }
 
-/* Blocks end where the case says, so that a device which checks accesses finds each access
- * beyond the end. compute-sanitizer takes the size of a cp.async for what it reads, also where
- * less is valid, so on CUDA they end at a multiple of 16. */
+/* Copies a block to the device. The copy ends at the block's end, so a device that checks
+ * accesses detects each access beyond it. On CUDA the copy ends at a multiple of 16, because
+ * compute-sanitizer treats the whole size of a cp.async as read, even if less is valid. */
 static void *copied(const void *from, size_t bytes)
 {
     void *to = NULL;
@@ -94,7 +95,7 @@ static void launch(const mf_kctx *x, int kernel, const void *args, size_t bytes)
     there.key = key;
     k->move(&m, &room);
     k->run(mf_device_kernels(d, like), &there, &room);
-    must(mf_device_wait(d)); /* until then, copies to the device read the blocks */
+    must(mf_device_wait(d)); /* before this wait, copies to the device still read the blocks */
     for (int i = 0; i < now->n_blocks; i++)
         must(mf_device_read(d, now->block[i], copies[i], now->bytes[i]));
     must(mf_device_read(d, &now->fault, fault, sizeof now->fault));

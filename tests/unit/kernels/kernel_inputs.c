@@ -1,5 +1,5 @@
-/* kernel_inputs.c: the arrays of the cases of check_kernels: inputs, work memory and results,
- * which are the same in every run of a case. */
+/* kernel_inputs.c: the arrays for the cases of check_kernels: inputs, work memory and results.
+ * They are the same in every run of a case. */
 #include "kernel_case.h"
 
 #include <check.h>
@@ -28,8 +28,8 @@ static float number(int range, bool whole, uint64_t i)
                : lo + width * mf_rng_uniform(1, 2, 0, i);
 }
 
-/* The next `count` numbers of a range. All runs of all variants begin with number 0, so each is
- * drawn once. */
+/* The next `count` numbers of a range. All runs of all variants begin with number 0, so each
+ * number is drawn only once. */
 static float *numbers(mf_kt *t, int range, int64_t count)
 {
     static float *all[RANGES][2];

@@ -1,4 +1,4 @@
-/* stored_emulated.c: the gemms of kernels/cpu/simd/stored/amx.c, with loops instead of the
+/* stored_emulated.c: the gemms of kernels/cpu/simd/stored/amx.c, with loops instead of the AMX
  * instructions, for check_kernels. */
 #if defined(MF_EMULATE)
 #define MF_ISA          avx512

@@ -1,4 +1,5 @@
-/* Numbers that are not finite, or far from 1, in stored weights and in x: many rows of bf16. */
+/* Tests numbers that are not finite, or far from 1, in stored weights and in x, with many rows
+ * of bf16. */
 #include <check.h>
 #include <math.h>
 #include <string.h>
@@ -32,7 +33,7 @@ static mf_stored_gemm_args args_of(const mf_stored *w, bool back, const uint16_t
                                  .ldy = n};
 }
 
-/* Compares y with ref: numbers that are not finite are equal, others nearly. */
+/* Compares y with ref. Numbers that are not finite must be equal, others nearly equal. */
 static void compare(const mf_kernels *k, const mf_stored *w, const uint16_t *x,
                     const char *name)
 {
@@ -55,7 +56,8 @@ static void compare(const mf_kernels *k, const mf_stored *w, const uint16_t *x,
     }
 }
 
-/* An infinity or a NaN in x is in its row alone, where it makes all numbers not finite. */
+/* An infinity or a NaN in x makes all numbers of its own row not finite, and affects no
+ * other row. */
 static void spoil_rows(const mf_kernels *k, const mf_stored *w, uint16_t *x, const char *name)
 {
     static const uint16_t bad[] = {0x7f80, 0xff80, 0x7fc0};
@@ -80,7 +82,7 @@ static void spoil_rows(const mf_kernels *k, const mf_stored *w, uint16_t *x, con
         }
 }
 
-/* Head and loss of x [ROWS,IN], with the gradient dx. */
+/* Computes head and loss of x [ROWS,IN], with the gradient dx. */
 static void head(const mf_kernels *k, const mf_stored *w, bool as_bf16, const float *x,
                  float losses[ROWS], float dx[ROWS * IN])
 {
@@ -107,7 +109,7 @@ static void head(const mf_kernels *k, const mf_stored *w, bool as_bf16, const fl
     mf_free(work);
 }
 
-/* With as_bf16 the sets of the CPU round rows and gradients of logits. */
+/* With as_bf16 the kernel sets of the CPU round rows and gradients of logits to bf16. */
 static void round_head(const mf_kernels *k, const mf_stored *w, const char *name)
 {
     float x[ROWS * IN], rounded[ROWS * IN];
@@ -159,7 +161,7 @@ void mf_test_stored_special(const mf_kernels *k, const char *name)
                                .scales = four ? scales : NULL,
                                .group_size = four ? 32 : 0};
         const mf_stored all = {1, OUT, IN, 1, &part, NULL};
-        if (type == MF_STORED_GPTQ4) continue; /* its weights are finite */
+        if (type == MF_STORED_GPTQ4) continue; /* all weights of this type are finite */
         for (int layout = 0; layout < (four ? 2 : 4); layout++) {
             part.pairs = layout % 2;
             part.transposed = layout >= 2;
@@ -179,22 +181,23 @@ void mf_test_stored_special(const mf_kernels *k, const char *name)
             spoil_rows(k, &all, x, name);
             if (type == MF_STORED_BF16 && !part.pairs) round_head(k, &all, name);
             if (type == MF_STORED_F32) {
-                w.bits[7 * 64 + 5] = 0x7f800000; /* infinities */
+                w.bits[7 * 64 + 5] = 0x7f800000; /* infinity */
                 w.bits[20 * 64 + 6] = 0xff800000;
-                w.bits[30 * 64 + 40] = 0x7f800001; /* NaN by its lowest bit */
-                w.bits[31 * 64 + 40] = 1;          /* the least number */
-                w.bits[32 * 64 + 40] = 0x00ffffff; /* with planes below all numbers */
+                w.bits[30 * 64 + 40] = 0x7f800001; /* NaN: the lowest bit is set */
+                w.bits[31 * 64 + 40] = 1;          /* the smallest number */
+                w.bits[32 * 64 + 40] = 0x00ffffff; /* its lower bf16 planes are below
+                                                    * all numbers */
             } else if (!four) {
                 w.h[7 * 64 + 5] = type == MF_STORED_F16 ? 0x7c00 : 0x7f80;
                 w.h[20 * 64 + 6] = type == MF_STORED_F16 ? 0xfc00 : 0xff80;
                 w.h[30 * 64 + 40] = type == MF_STORED_F16 ? 0x7c01 : 0x7f81;
                 w.h[31 * 64 + 40] = 1;
-                w.h[32 * 64 + 40] = 0x83ff; /* f16: the largest subnormal one */
+                w.h[32 * 64 + 40] = 0x83ff; /* as f16, the largest subnormal number */
             } else {
                 scales[5] = 255;
                 scales[40] = 0;
                 scales[41] = 1;
-                scales[60] = 253; /* one number, which f32 has */
+                scales[60] = 253; /* its block gets a single value, which f32 can represent */
                 memset(&w.b[30 * IN / 2], 0, 16);
                 w.b[30 * IN / 2 + 3] = 0x10;
             }

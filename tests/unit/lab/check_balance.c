@@ -9,8 +9,8 @@
 
 enum { B = 2, N = 4, E = 2, DIM = 4 };
 
-/* Probabilities of expert 0. In `apart` the sequences choose 3:1 and 1:3, and their means are
- * .7 and .3; in `near` they choose 3:1 and 2:2, with means of .7 and .5. */
+/* Probabilities of expert 0. In `apart` the sequences choose the experts 3:1 and 1:3, with
+ * means of .7 and .3. In `near` they choose them 3:1 and 2:2, with means of .7 and .5. */
 static const double apart[B * N] = {.9, .9, .9, .1, .1, .1, .1, .9},
                               near[B * N] = {.9, .9, .9, .1, .9, .9, .1, .1};
 
@@ -50,7 +50,7 @@ static const struct {
     {{"scope=global", NULL}, near, 1.05},
     {{"scope=micro", "layers=pooled", NULL}, near, 1.05},
     {{"scope=sequence", NULL}, near, 1.1}, /* (1.2 + 1) / 2 */
-    {{"scope=step", NULL}, near, 1},       /* f is uniform at first */
+    {{"scope=step", NULL}, near, 1},       /* f starts uniform */
     {{"scope=sequence", "groups=1", NULL}, apart, 1},
     {{"scope=step", "groups=2", NULL}, apart, 1},
 };
@@ -65,7 +65,7 @@ START_TEST(losses_of_scopes)
 }
 END_TEST
 
-/* f of the step before, and what remains of it. */
+/* f comes from the previous step, and decays over later steps. */
 START_TEST(loads_of_the_step_before)
 {
     static const char *const given[] = {"scope=step", "memory=0.25", NULL};

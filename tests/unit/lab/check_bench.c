@@ -1,5 +1,5 @@
-/* benchmarks: runs alternately with another program, the limits of the machine, gemms on a
- * device that has no kernel for them. */
+/* benchmarks: runs that alternate with another program, the limits of the machine, and gemms on
+ * a device that has no kernel for them. */
 #include "check_main.h"
 
 #include "base/error.h"
@@ -23,7 +23,7 @@ static int count_run(void *arg, double *ret_ms)
     return MF_OK;
 }
 
-/* Makes the runs that a text requests. The reply goes to a file. */
+/* Makes the runs that the text `lines` requests. The reply is written to a file. */
 static int take_turns(const char *lines, const char *reply_to, mf_timing *ret)
 {
     mf_timing_how how = {.turns_in = fmemopen((void *)(uintptr_t)lines, strlen(lines), "r"),
@@ -42,7 +42,7 @@ START_TEST(turns)
     static const char *const wrong[] = {"x\n", "0\n", "-1\n", "100001\n", "2 3\n", "1\nx\n"};
     mf_timing t;
     ck_assert_int_eq(take_turns("2\n1\n", "/dev/null", &t), MF_OK);
-    ck_assert_int_eq(runs, 4); /* and one to warm up */
+    ck_assert_int_eq(runs, 4); /* 3 runs and a warm-up run */
     ck_assert_double_eq(t.ms, 3);
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         ck_assert_int_eq(take_turns(wrong[i], "/dev/null", &t), MF_EINPUT);
@@ -75,7 +75,7 @@ START_TEST(limits_of_the_processor)
 }
 END_TEST
 
-/* The strict device, which no data sheet describes. */
+/* The limits of the strict device, for which there is no data sheet. */
 START_TEST(limits_of_a_device)
 {
     mf_machine_limits l;

@@ -1,5 +1,5 @@
-/* The single checks of plugin check, each against a plugin of this program that breaks the rule
- * that it looks at. tests/cli/plugins runs all checks against plugins in files. */
+/* The single checks of plugin check. Each runs on a plugin of this program that breaks the rule
+ * of the check. tests/cli/plugins runs all checks on plugins in files. */
 #include "check_main.h"
 
 #include "base/error.h"
@@ -41,7 +41,7 @@ typedef enum fault {
     MANY_OPS
 } fault;
 static fault planted;
-static int opened; /* descriptor that OPENS leaves open, or that CLOSES closes */
+static int opened; /* the descriptor that the fault OPENS leaves open, or that CLOSES closes */
 
 /* ---- ops ---- */
 
@@ -52,7 +52,7 @@ static int infer_same(mf_infer *in)
     return MF_OK;
 }
 
-/* y = x, and then x[0] = 7. */
+/* Computes y = x, and then writes x[0] = 7. */
 static int overwrite(const mf_call *c)
 {
     float *x = (float *)(uintptr_t)c->in[0].data, *y = c->out[0].data;
@@ -68,7 +68,7 @@ static int copy(const mf_call *c)
     return MF_OK;
 }
 
-/* [T] -> [T k]: token t goes to the experts that follow expert i[1] + t. */
+/* [T] -> [T k]: token t is assigned to the experts that follow expert i[1] + t. */
 static int infer_choice(mf_infer *in)
 {
     in->n_out = 1;
@@ -197,7 +197,7 @@ static int route(void *self, mf_ctx *ctx, mf_graph *g, const mf_router_in *in, m
     return host->status(g);
 }
 
-/* Memory that comes and goes in a step, from the allocator of the program. */
+/* Allocates and frees memory in a step, with the allocator of the program. */
 static int after_step(void *self, mf_ctx *ctx, const struct mf_step *step)
 {
     (void)self;
@@ -269,7 +269,7 @@ static void teardown(void)
     mf_arena_free(arena);
 }
 
-/* Runs a check, which must find the fault in these words. */
+/* Runs a check. It must find the fault with these words. */
 static void finds(fault what, mf_check_fn check, const mf_loaded *plugin, mf_verdict verdict,
                   const char *words)
 {
@@ -324,7 +324,7 @@ START_TEST(choices_that_depend_on_other_tokens)
     const mf_loaded *p = make_router(no_options);
     finds(OVERWRITES, mf_check_determinism, p, MF_CHECK_FAIL,
           "x changed while the graph ran: an op wrote into its input");
-    /* of 4 experts: batches of 4 begin at expert 0, those of 2 at expert 2 */
+    /* with 4 experts, batches of 4 begin at expert 0, batches of 2 at expert 2 */
     finds(COUNTS_BATCH, mf_check_batch_split, p, MF_CHECK_FAIL,
           "choice 0: expert 2 and expert 0");
     finds(COUNTS_SEQ, mf_check_decoding, p, MF_CHECK_FAIL, "choice 0: expert ");
@@ -344,7 +344,7 @@ START_TEST(records_that_are_wrong)
 }
 END_TEST
 
-/* Required options get a value: no, the first choice, the name of a live option. */
+/* Required options get a value: "no", the first choice, or the name of a live option. */
 START_TEST(required_options_are_set)
 {
     mf_harness_spec spec = mf_check_spec(make_router(required_options));
@@ -359,7 +359,7 @@ START_TEST(required_options_are_set)
 }
 END_TEST
 
-/* More experts per token than experts: there are as many experts. */
+/* If top_k is larger than the number of experts, the number of experts is increased. */
 START_TEST(sizes_fit)
 {
     mf_harness_spec spec = mf_check_spec(make_router(no_options));
@@ -447,7 +447,8 @@ static int op_forward(const mf_call *c)
     copy(c);
     memset(c->work, 0, op_planted == BEHIND_WORK ? 24 : 20);
     if (op_planted == OTHER_BITS) y[0] += (float)calls;
-    if (op_planted == BEHIND_OUTPUT) y[n] = 1; /* the memory of a tensor is rounded up */
+    /* stays within the allocated memory, because the size of a tensor is rounded up */
+    if (op_planted == BEHIND_OUTPUT) y[n] = 1;
     if (op_planted == FAILS_LATER && calls == 5)
         return c->fail(c, MF_EPLUGIN, "call %d is one too many", calls);
     return MF_OK;
@@ -494,7 +495,7 @@ START_TEST(ops_alone)
     op_finds(RIGHT, &plain, MF_CHECK_PASS, "");
     op_finds(OTHER_BITS, &plain, MF_CHECK_FAIL,
              "planted_op: run 2, of 1 threads, has other bits than the first");
-    /* four calls are for the bits; the fifth has the memory of the check */
+    /* four calls compare the bits; the fifth uses the memory of the check */
     op_finds(FAILS_LATER, &plain, MF_CHECK_FAIL, "call 5 is one too many");
     op_finds(BEHIND_WORK, &plain, MF_CHECK_FAIL,
              "planted_op: forward writes beyond its 20 bytes of work");
@@ -506,7 +507,7 @@ START_TEST(ops_alone)
 }
 END_TEST
 
-/* A program that has not said how it is started (mf_child_program) checks the descriptor. */
+/* A program that has not set its path (mf_child_program) checks only the descriptor. */
 START_TEST(a_program_without_a_child)
 {
     static mf_plugin own;

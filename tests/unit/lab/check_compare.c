@@ -1,4 +1,4 @@
-/* comparisons: refusals before a run begins, plans, the space of a search, how runs end.
+/* comparisons: refusals before a run begins, plans, the settings of a search, and how runs end.
  * tests/cli/compare.bats runs whole comparisons. */
 #include "check_main.h"
 
@@ -23,7 +23,7 @@
 
 enum { SETTINGS = 5, MORE = 3 };
 
-/* A comparison of tiny models, with one setting more. */
+/* A comparison of tiny models, with one additional setting. */
 typedef struct {
     mf_assignment set[SETTINGS + MORE];
     mf_compare_spec spec;
@@ -97,7 +97,7 @@ START_TEST(models_that_cannot_be_compared)
 }
 END_TEST
 
-/* expert_choice is refused in a causal decoder. */
+/* The router expert_choice is refused in a causal decoder. */
 START_TEST(a_baseline_that_does_not_fit)
 {
     small s;
@@ -115,7 +115,8 @@ START_TEST(a_baseline_that_does_not_fit)
 }
 END_TEST
 
-/* An expert that has the option `hidden` and does not grow with it: one matrix for all. */
+/* An expert with the option `hidden` whose size does not depend on it: all experts share
+ * one matrix. */
 typedef struct {
     int64_t hidden;
 } conf;
@@ -176,7 +177,7 @@ START_TEST(another_configuration_there)
     size_t n;
     char *text = scratch_read(path, &n);
     ck_assert_ptr_nonnull(text);
-    char *last = strrchr(text, '['); /* the last section is gone */
+    char *last = strrchr(text, '['); /* removes the last section */
     ck_assert(last && last > text);
     scratch_write(path, text, (size_t)(last - text));
     free(text);
@@ -209,7 +210,7 @@ START_TEST(plans_as_text)
     read_plan(PLAN(",\"skip_seeds\":-1"), MF_EINPUT);
     read_plan(PLAN(",\"skip_seeds\":10001"), MF_EINPUT);
     read_plan(PLAN(",\"skip_seeds\":\"1\""), MF_EINPUT);
-    /* the default preset has no name to keep */
+    /* the default preset has no name to store */
     small s;
     mf_jw *w = mf_jw_new();
     spec_of(&s, "linear", "unused")->config = NULL;
@@ -222,7 +223,8 @@ START_TEST(plans_as_text)
 }
 END_TEST
 
-/* A plan holds 64 looks; the level of one more is added to that of the last. */
+/* A plan contains at most 64 looks. The level of a further look is added to the level of the
+ * last one. */
 START_TEST(more_looks_than_a_plan_holds)
 {
     small s;
@@ -260,7 +262,8 @@ static int trials(const mf_space *space, uint64_t seed, char text[512])
     return n;
 }
 
-/* With a budget below the combinations, some of them are chosen at random, none twice. */
+/* With a budget smaller than the number of combinations, some combinations are chosen at
+ * random, each at most once. */
 START_TEST(some_of_the_combinations)
 {
     static const char *const grid[] = {"train.lr=1,2,3", "train.batch=4,5"};
@@ -288,7 +291,8 @@ START_TEST(some_of_the_combinations)
 }
 END_TEST
 
-/* Options of routers are not checked before the trials: only the plugin knows them. */
+/* Options of routers are not checked before the trials, because only the plugin
+ * defines them. */
 START_TEST(options_of_routers_are_left_to_the_trials)
 {
     static const char *const grid[] = {"router.no_such_option=1,2"}, *const own[] = {
@@ -314,7 +318,7 @@ START_TEST(how_a_run_ended)
     const mf_compare_run run = {.log = scratch_path("run.log"), .dir = scratch_path("run")};
     static const char log[] = "moefw: first\nmoefw: train: the loss diverged\nno message\n";
     char expected[512];
-    char *words = mf_compare_last_words(&run, 5 << 8); /* there is no log */
+    char *words = mf_compare_last_words(&run, 5 << 8); /* there is no log file */
     snprintf(expected, sizeof expected, "ended with status 5; see %s", run.log);
     ck_assert_str_eq(words, expected);
     mf_free(words);
@@ -360,7 +364,7 @@ START_TEST(arguments_of_a_child)
 }
 END_TEST
 
-/* The comparison is to stop at once, or as soon as a run has begun. */
+/* Whether a run has begun. The comparison stops at once, or as soon as a run has begun. */
 static bool began;
 static void note_began(void *arg, const mf_compare_run *run, bool again)
 {
@@ -393,7 +397,7 @@ START_TEST(a_signal_ends_the_comparison)
     said("stopped by signal 15; the same command continues");
     ck_assert_int_eq(signal, SIGTERM);
     ck_assert(!began);
-    watch.should_stop = stop_then; /* the run has a million steps */
+    watch.should_stop = stop_then; /* the run has a million steps, so it must be stopped */
     ck_assert_int_eq(mf_compare_run_all(c, &watch, &signal), MF_ESIGNAL);
     ck_assert(began);
     ck_assert_int_eq(c->routers[0].runs[0].state, MF_RUN_WAITING);

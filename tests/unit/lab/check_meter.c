@@ -1,6 +1,6 @@
-/* The meter of plan --device: the bytes and launches of a call of a kernel, by the formula of
- * kernels.def: each array is read or written once, in elements of 4 bytes. plan_device.bats
- * counts whole steps. */
+/* The meter of plan --device: bytes and launches of calls of kernels, according to kernels.def.
+ * Each array is read or written once, in elements of 4 bytes. plan_device.bats counts
+ * whole steps. */
 #include "check_main.h"
 
 #include "lab/plan/meter.h"
@@ -48,7 +48,7 @@ START_TEST(elements)
     MF_RUN(k, &x, group_sum, .type = MF_CAST_BF16, .groups = 3, .rows = 10, .n = 7);
     added("group_sum", 1, 2 * 10 * 7 + 4 * 3 * 7);
     MF_RUN(k, &x, cross_entropy, .rows = 10, .n = 7);
-    added("cross_entropy", 2, 4 * (10 * 7 + 3 * 10)); /* target, row_loss, lse */
+    added("cross_entropy", 2, 4 * (10 * 7 + 3 * 10)); /* arrays: target, row_loss, lse */
     MF_RUN(k, &x, cross_entropy_backward, .rows = 10, .n = 7);
     /* read: logits, target, lse, and weight or row_loss; written: dlogits */
     added("cross_entropy_backward", 2, 4 * (2 * 10 * 7 + 3 * 10));
@@ -57,8 +57,8 @@ START_TEST(elements)
 }
 END_TEST
 
-/* Without weights a pass counts; with them the indices are listed first, and weights and list
- * are read. */
+/* Without weights only the pass itself counts. With weights the indices are listed first, and
+ * weights and list are read. */
 START_TEST(counts)
 {
     MF_RUN(k, &x, bincount, .m = 10, .n = 7);
@@ -74,18 +74,20 @@ START_TEST(counts)
     MF_RUN(k, &x, bincount, .m = 10, .n = 7, .weight = some);
     added("bincount", launches + 1, bytes + 2 * 4 * 10);
     MF_RUN(k, &x, capacity, .rows = 10, .experts = 7);
-    added("capacity", launches + 2, bytes + 3 * 4 * 10); /* chosen, priority, admitted */
+    added("capacity", launches + 2, bytes + 3 * 4 * 10); /* arrays: chosen,
+                                                          * priority, admitted */
 }
 END_TEST
 
 START_TEST(routing)
 {
     MF_RUN(k, &x, routing_stats, .tokens = 5, .rows = 10, .experts = 7, .k = 2);
-    added("routing_stats", 3, 4 * (5 * 7 + 3 * 10)); /* prob; chosen, admitted, gate */
+    added("routing_stats", 3, 4 * (5 * 7 + 3 * 10)); /* arrays: prob; chosen, admitted, gate */
     MF_RUN(k, &x, joint_count, .rows = 10, .k = 2, .experts = 7, .labels = 3);
-    added("joint_count", 3, 4 * (2 * 10 + 3 * 7 * 3)); /* sums of tiles, and their sum */
+    added("joint_count", 3, 4 * (2 * 10 + 3 * 7 * 3)); /* arrays: sums of tiles, and
+                                                        * their sum */
     MF_RUN(k, &x, mask_rows, .rows = 10, .k = 2);
-    added("mask_rows", 1, 3 * 4 * 10); /* expert, mask, the masked expert */
+    added("mask_rows", 1, 3 * 4 * 10); /* arrays: expert, mask, the masked expert */
     MF_RUN(k, &x, capacity_of, .tokens = 10, .k = 2, .experts = 7);
     added("capacity_of", 1, 4 * (10 + 7));
     MF_RUN(k, &x, reassign, .tokens = 10, .experts = 7, .k = 2, .most = 0);
@@ -97,7 +99,7 @@ START_TEST(routing)
 }
 END_TEST
 
-/* dout is read for both gradients; dy is written, and y read for dgate. */
+/* dout is read for both gradients; dy is written, and y is read for dgate. */
 START_TEST(gradients_of_a_combination)
 {
     MF_RUN(k, &x, combine_grad, .type = MF_CAST_F32, .rows = 10, .k = 2, .d = 7, .dy = some);
@@ -129,8 +131,9 @@ START_TEST(optimizers)
 }
 END_TEST
 
-/* 4 rows keys width: scores, and the sum of values; backward 2.5 times as many. Each expert has
- * its share of the rows as keys if they are its own, else all s. */
+/* 4 x rows x keys x width operations: scores, and the sum of values. Backward counts 2.5 times
+ * as many. If the keys are the expert's own, each expert has its share of the rows as keys,
+ * else all s keys. */
 START_TEST(attention_of_groups)
 {
     const mf_meter_device *d = m.device;
@@ -154,7 +157,8 @@ START_TEST(attention_of_groups)
 }
 END_TEST
 
-/* Nothing is packed on a device; kernels of stored weights, which do not train, count calls. */
+/* On a device weights are not packed. Kernels of stored weights, which are not trained,
+ * count calls. */
 START_TEST(weights_of_files)
 {
     ck_assert(!k->can_pack(MF_CAST_F32, 64, 64));

@@ -1,6 +1,6 @@
-/* plan: the formula against published runs on GPUs (plan_points.c). Five constants of [fit] are
- * fitted to the points marked `fitted`, and to no other; this program fits them again, also
- * without each point, and compares its table with that of moefw-parallel(7). */
+/* plan: compares the formula with published runs on GPUs (plan_points.c). Five constants of
+ * [fit] are fitted only to the points marked `fitted`. This program fits them again, also
+ * without each point, and compares its table with the table of moefw-parallel(7). */
 #include "check_main.h"
 
 #include "lab/plan/plan.h"
@@ -20,7 +20,7 @@ static mf_plan_model model_of(const char *name, double seq)
         x->attention_params > 0
             ? x->attention_params
             : 2 * x->dim * x->heads * x->head_dim + 2 * x->dim * x->kv_heads * x->head_dim;
-    /* The layer that predicts one token more joins two vectors, and has a head. */
+    /* The layer that predicts one more token joins two vectors, and has a head. */
     const double more = x->predicts_two, layers = x->layers + more,
                  moe = layers - x->dense_layers;
     return (mf_plan_model){
@@ -40,14 +40,14 @@ static mf_plan_model model_of(const char *name, double seq)
         .head = (1 + more) * x->dim * x->vocab};
 }
 
-/* A point, ready for mf_plan_predict. */
+/* A published point, ready for mf_plan_predict. */
 typedef struct run {
     const point *p;
     mf_plan_model m;
     mf_plan_cluster c;
     mf_plan_layout l;
     mf_plan_step s;
-    double published; /* tokens a second of a GPU */
+    double published; /* tokens per second of a GPU */
 } run;
 
 /* The file of a cluster, as a user would write it. */
@@ -132,7 +132,8 @@ static void set(mf_plan_cluster *c, const constants k)
     c->fit.half_expert_rows = k[4];
 }
 
-/* Between the absolute error and its square, so that single points do not decide. */
+/* The loss is between the absolute error and its square, so that single points do
+ * not dominate. */
 static double loss(run *r, int without, const constants k)
 {
     double sum = 0;
@@ -161,7 +162,8 @@ static bool better(run *r, int without, constants k, double *best, int i, double
     return true;
 }
 
-/* Steps along each constant and each pair of them, which become smaller. */
+/* Searches by steps along each constant and each pair of constants. The steps
+ * become smaller. */
 static double fit(run *r, int without, constants k)
 {
     double best = loss(r, without, k);
@@ -203,8 +205,8 @@ static int by_value(const void *a, const void *b)
 }
 
 typedef struct verdict {
-    int n, within; /* points, those within 20 % */
-    double median; /* of the errors without sign */
+    int n, within; /* number of points, and of those within 20 % */
+    double median; /* median of the absolute errors */
 } verdict;
 
 static verdict judge(const char *name, double *e, int n)
@@ -321,7 +323,7 @@ START_TEST(more_of_what_takes_time_takes_more_time)
     r.c.network.gb_per_s /= 4;
     mf_plan_predict(&r.m, &r.c, &r.l, &r.s, &a);
     ck_assert(a.update > b.update && a.exchange > b.exchange && a.compute == b.compute);
-    r.c.software.recompute = 1; /* gemms: four passes in place of three */
+    r.c.software.recompute = 1; /* gemms run four passes instead of three */
     mf_plan_predict(&r.m, &r.c, &r.l, &r.s, &b);
     ck_assert(b.compute > 1.25 * a.compute && b.compute < 1.34 * a.compute);
     r.c.software.imbalance = 1.5;
@@ -330,7 +332,7 @@ START_TEST(more_of_what_takes_time_takes_more_time)
     r.c.software.overlap = 1;
     mf_plan_predict(&r.m, &r.c, &r.l, &r.s, &b);
     ck_assert_double_ne(b.exchange, a.exchange);
-    r.l.balanced = true; /* the last stage no longer holds the head */
+    r.l.balanced = true; /* then the last stage has no larger share because of the head */
     mf_plan_predict(&r.m, &r.c, &r.l, &r.s, &a);
     ck_assert(a.compute < b.compute);
     r.m.stored_scores = 48;
@@ -372,7 +374,7 @@ START_TEST(a_rate_that_was_measured_is_taken)
     mf_plan_predict(&r.m, &r.c, &r.l, &r.s, &t);
     ck_assert_double_eq_tol(t.compute, 64 * 4, 1e-9); /* 64 sequences, 4 s each */
     ck_assert(t.host == 0 && t.bubble == 0 && t.exchange == 0);
-    /* Half of the rows of one MoE layer go to the other rank of a node, at 1 GB/s,
+    /* Half of the rows of one MoE layer are sent to the other rank of a node at 1 GB/s,
      * four times. */
     r.l.data = 2;
     r.l.expert = 2;

@@ -1,5 +1,5 @@
-/* Statistics of generated texts, computed by hand, and the likelihood of texts, which must
- * equal the loss of a graph. */
+/* Statistics of generated texts, compared with values computed by hand, and the likelihood of
+ * texts, which must equal the loss of a graph. */
 #include <check.h>
 #include <math.h>
 #include <string.h>
@@ -57,7 +57,8 @@ START_TEST(nothing_is_no_number)
 }
 END_TEST
 
-/* The text repeats a word 49 or 50 words later; only the first counts. */
+/* The text repeats a word 49 or 50 words later. Only the first distance counts as
+ * a repetition. */
 START_TEST(again_looks_as_far_as_49_words)
 {
     for (int far = 49; far <= 50; far++) {
@@ -91,7 +92,7 @@ START_TEST(likelihood_is_the_loss)
         mf_generator *g;
         double sum;
         ck_assert_int_eq(mf_generator_new(x.model, cache, &g), MF_OK);
-        /* the first call must not change the second */
+        /* the first call must not affect the second */
         for (int twice = 0; twice < 2; twice++) {
             ck_assert_int_eq(mf_log_likelihood(g, VOCAB, text, 2, text + 2, 3, &sum), MF_OK);
             ck_assert_msg(fabs(sum + 3 * loss) < 1e-5, "%.9g, loss %.9g", sum, loss);
@@ -103,7 +104,8 @@ START_TEST(likelihood_is_the_loss)
 }
 END_TEST
 
-/* The index is checked before the logits are read: far outside, reading them would crash. */
+/* The index is checked before the logits are read. With such a large index, reading them
+ * would crash. */
 START_TEST(ids_outside_the_vocabulary_are_refused)
 {
     static const int32_t wrong[] = {-1, VOCAB, INT32_MIN / 2, INT32_MAX / 2};

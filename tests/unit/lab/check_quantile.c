@@ -9,7 +9,7 @@
 
 enum { T = 6, E = 3, DIM = 16 };
 
-/* No difference that is counted lies on the border of two of the 8 bins. */
+/* No difference that is counted is on the border between two of the 8 bins. */
 static const double scores[T][E] = {{.9, .5, .1}, {.8, .6, .3},  {.7, .2, .4},
                                     {.9, .3, .2}, {.6, .5, .55}, {.849, .099, .6}};
 
@@ -42,7 +42,7 @@ static mf_harness *harness_of(const char *bins)
     return h;
 }
 
-/* A step with this load; NULL: any. */
+/* Makes a step with this load; NULL: any load. */
 static void step(mf_harness *h, const double *load)
 {
     double found[E] = {0};
@@ -78,7 +78,7 @@ START_TEST(counts_and_biases_of_8_bins)
 }
 END_TEST
 
-/* With many bins the loads become equal after some steps, and stay so. */
+/* With many bins the loads become equal after some steps, and stay equal. */
 START_TEST(loads_become_equal)
 {
     enum { STEPS = 7 };

@@ -1,5 +1,5 @@
-/* sampler: only tokens that a full sort would keep are drawn, with the frequencies that the
- * weights give. */
+/* sampler: only tokens that a full sort would keep are drawn, with the frequencies that follow
+ * from the weights. */
 #include "check_main.h"
 
 #include "base/rng.h"
@@ -62,7 +62,7 @@ static void draw_all(mf_sampler_options o)
                       o.top_p, (int)id);
         hits[id]++;
     }
-    for (int i = 0; i < VOCAB; i++) { /* within five standard deviations and 3 */
+    for (int i = 0; i < VOCAB; i++) { /* the tolerance is five standard deviations, plus 3 */
         const double mean = share[i] * DRAWS, sd = sqrt(mean * (1 - share[i]));
         ck_assert_msg(fabs(hits[i] - mean) <= 5 * sd + 3, "id %d: drawn %d times, expected %g",
                       i, hits[i], mean);
@@ -107,15 +107,15 @@ START_TEST(the_likeliest_and_none)
     logits[5] = 9;
     logits[6] = logits[7] = 8;
     ck_assert_int_eq(mf_sampler_draw(s, logits, NULL, 0, 0), 5);
-    /* 9 / 2 < 8; ties go to the lower id */
+    /* 9 / 2 < 8; of equal logits the lower id wins */
     ck_assert_int_eq(mf_sampler_draw(s, logits, past, 1, 0), 6);
-    /* the penalty counts the tokens of the window: now 6, and no longer 5 */
+    /* the penalty counts the tokens of the window, which now contains 6 and no longer 5 */
     static const int32_t two[2] = {5, 6};
     mf_sampler_settings(s)->repeat_window = 1;
     ck_assert_int_eq(mf_sampler_draw(s, logits, two, 2, 0), 5);
     mf_sampler_settings(s)->repeat_window = 2;
     ck_assert_int_eq(mf_sampler_draw(s, logits, two, 2, 0), 7);
-    /* a temperature whose reciprocal is no number of 32 bits is as 0 */
+    /* a temperature whose reciprocal exceeds f32 counts as 0 */
     mf_sampler_settings(s)->temperature = 1e-40;
     for (int k = 0; k < 60; k += 20) {
         mf_sampler_settings(s)->top_k = k;

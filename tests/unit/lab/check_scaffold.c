@@ -1,5 +1,5 @@
-/* scaffold: a folder that cannot be written is removed, and the message is that of the first
- * failure, whether or not the folder can be removed. */
+/* scaffold: a folder that cannot be written is removed. The message is that of the first
+ * failure, even if the folder cannot be removed. */
 #include "check_main.h"
 
 #include "base/error.h"
@@ -14,7 +14,8 @@
 #include <errno.h>
 #include <stdio.h>
 
-/* Makes the folder with a fault at IO call n, and copies the message. True if a call failed. */
+/* Makes the folder with a fault at IO call n, and copies the message. Returns true if a
+ * call failed. */
 static bool make(long n, fault_form form, const char *folder, char message[1024])
 {
     char *made = NULL;
@@ -32,7 +33,7 @@ START_TEST(the_first_failure_is_told)
     char once[1024], from[1024], folder[64];
     long n = 1;
     bool hit = true;
-    mf_paths_template(); /* the folders are looked for once, before calls fail */
+    mf_paths_template(); /* looks up the folders once, before calls fail */
     for (; hit && n < 200; n++) {
         snprintf(folder, sizeof folder, "once%ld", n);
         hit = make(n, FAULT_ONCE, scratch_path(folder), once);
@@ -41,7 +42,8 @@ START_TEST(the_first_failure_is_told)
         char *at = strstr(once, folder);
         snprintf(folder, sizeof folder, "from%ld", n);
         make(n, FAULT_FROM, scratch_path(folder), from);
-        if (at) memcpy(at, "from", 4); /* the messages name different folders */
+        /* only the name of the folder differs between the messages */
+        if (at) memcpy(at, "from", 4);
         ck_assert_msg(strncmp(from, once, strlen(once)) == 0,
                       "call %ld: expected \"%s\", found \"%s\"", n, once, from);
     }
@@ -50,7 +52,7 @@ START_TEST(the_first_failure_is_told)
 }
 END_TEST
 
-/* Only ops have kernels of their own. */
+/* Only the template for ops can have a kernel for GPUs. */
 START_TEST(cuda_is_for_ops)
 {
     char *made = NULL;

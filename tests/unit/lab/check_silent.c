@@ -1,5 +1,5 @@
-/* Silent assignments: the gradient of the router `densemix`, which was computed by hand;
- * experts learn nothing from assignments that do not count. */
+/* Silent assignments: the gradient of the router `densemix`, compared with values computed by
+ * hand. Experts must learn nothing from assignments that do not count. */
 #include "check_main.h"
 
 #include <math.h>
@@ -30,8 +30,8 @@ static mf_harness *harness_of(const char *router, const char *option, const char
                                   .option = option,
                                   .value = value};
     ck_assert_msg(mf_harness_new(&spec, &h) == MF_OK, "%s", mf_error_message());
-    /* x = z; the router's matrix is the identity; element 0 of what expert e returns is dw_e,
-     * and the loss is element 0 of the output. */
+    /* x = z, and the router's matrix is the identity. Element 0 of the output of expert e is
+     * dw_e, and the loss is element 0 of the layer's output. */
     float router_w[E * DIM] = {0}, expert_w[E * DIM * DIM] = {0}, *x = mf_tensor_input(h->x),
                        *w = mf_tensor_input(h->weights);
     memset(x, 0, DIM * sizeof *x);
@@ -41,7 +41,8 @@ static mf_harness *harness_of(const char *router, const char *option, const char
     for (int e = 0; e < E; e++) {
         router_w[e * DIM + e] = 1;
         for (int j = 0; j < E; j++)
-            expert_w[e * DIM * DIM + j] = dw[e] * z[j] / 6; /* |z|^2 = 6 */
+            expert_w[e * DIM * DIM + j] = dw[e] * z[j] / 6; /* 6 is |z|^2, the squared length
+                                                             * of z */
     }
     mf_param_write(mf_store_find(h->store, "layers.0.router.weight"), router_w, 0,
                    sizeof router_w);
@@ -72,7 +73,7 @@ static const struct {
 START_TEST(gradients_of_logits)
 {
     mf_harness *h = harness_of(cases[_i].router, cases[_i].option, cases[_i].value);
-    const float *dz = grad_of(h, "layers.0.router.weight"); /* dz_e z_j */
+    const float *dz = grad_of(h, "layers.0.router.weight"); /* expected: dz_e z_j */
     for (int e = 0; e < E; e++)
         ck_assert_msg(fabs((double)dz[e * DIM] / 2 - cases[_i].dz[e]) < 2e-6,
                       "%s, logit %d: %.6f, expected %.6f", cases[_i].router, e,
@@ -81,7 +82,8 @@ START_TEST(gradients_of_logits)
 }
 END_TEST
 
-/* Outputs and gradients of experts are those of `linear`, to the bit, and so is the record. */
+/* Outputs and gradients of experts have the same bits as with `linear`, and so has
+ * the record. */
 START_TEST(all_else_is_as_without_them)
 {
     mf_harness *one = harness_of("linear", NULL, NULL),

@@ -1,5 +1,5 @@
 /* stats: the results of lab/stats.h are compared with closed forms, published tables and
- * examples, and simulation. */
+ * examples, and simulations. */
 #include "check_main.h"
 
 #include "base/rng.h"
@@ -48,7 +48,7 @@ START_TEST(student_closed_forms)
 }
 END_TEST
 
-/* From textbook tables; the last digit is rounded. */
+/* Values from textbook tables; the last digit is rounded. */
 START_TEST(student_table)
 {
     static const struct {
@@ -63,7 +63,7 @@ START_TEST(student_table)
         near(mf_t_cdf(mf_t_quantile(row[i].p, row[i].df), row[i].df), row[i].p, 1e-12);
     }
     ck_assert(mf_t_quantile(0.5, 3) == 0 && isnan(mf_t_quantile(1, 3)));
-    /* far from 0, where the tail is that of Cauchy's distribution */
+    /* far from 0 the tail equals that of Cauchy's distribution */
     near(mf_t_quantile(1e-12, 1) * 1e-12 * M_PI, -1, 1e-6);
 }
 END_TEST
@@ -114,7 +114,7 @@ START_TEST(few_values)
     e = mf_estimate_of(gap, 3);
     ck_assert(e.n == 2 && e.mean == 2);
     near(e.hi - e.mean, 12.7062 * sqrt(2) / sqrt(2), 1e-4);
-    mf_paired r = mf_paired_of(gap, base, 3); /* differences 0 and 1 */
+    mf_paired r = mf_paired_of(gap, base, 3); /* the differences are 0 and 1 */
     ck_assert(r.diff.n == 2 && r.diff.mean == 0.5 && isnan(r.g));
     r = mf_paired_of(one, one, 1);
     ck_assert(r.diff.n == 1 && r.diff.mean == 0 && isnan(r.p) && isnan(r.dz));
@@ -122,7 +122,8 @@ START_TEST(few_values)
     ck_assert(r.p == 1 && r.dz == 0 && r.g == 0 && r.diff.lo == 0);
     near(mf_hedges(2), 0, 0);
     near(mf_hedges(3), 1 / sqrt(M_PI), 1e-12);
-    near(mf_hedges(100), 1 - 3.0 / (4 * 99 - 1), 1e-5); /* the usual approximation */
+    near(mf_hedges(100), 1 - 3.0 / (4 * 99 - 1), 1e-5); /* the usual approximation of
+                                                         * the factor */
 }
 END_TEST
 
@@ -167,10 +168,10 @@ START_TEST(pairs)
     ck_assert_int_eq(mf_t_pairs(0.5, 0.05, 0.8, 1000), 34);
     ck_assert_int_eq(mf_t_pairs(-0.8, 0.05, 0.8, 1000), 15);
     ck_assert_int_eq(mf_t_pairs(1.0, 0.05, 0.8, 1000), 10);
-    /* If the true effect is the limit, one of five samples exceeds the observed t. alpha is the
-     * two-sided level whose critical value is that t. */
+    /* If the true effect is the confidence limit, one of five samples exceeds the observed t.
+     * alpha is the two-sided level whose critical value is that t. */
     for (int n = 3; n <= 50; n += 47)
-        for (double t = 5; t < 9; t += 3) { /* the other tail is negligible there */
+        for (double t = 5; t < 9; t += 3) { /* the other tail is negligible for these t */
             const double d = mf_t_safe_effect(t, n, 0.8);
             ck_assert(d > 0 && d < t / sqrt(n));
             const double alpha = 2 * (1 - mf_t_cdf(t, n - 1));
@@ -191,9 +192,10 @@ START_TEST(pairs)
 }
 END_TEST
 
-/* Computed with 30 digits: with c where P(|T| >= c) = alpha and delta = d sqrt(n), the integral
- * over s of chi's density of s sqrt(df) times Phi(delta - c s) + Phi(-delta - c s), from 0; and
- * for most of them also the integral over z of phi(z) P(V < df ((z + delta) / c)^2). */
+/* Computed with 30 digits. With c where P(|T| >= c) = alpha and delta = d sqrt(n), the power is
+ * the integral from 0 over s of the chi density of s sqrt(df) times Phi(delta - c s) +
+ * Phi(-delta - c s). For most rows the integral over z of phi(z) P(V < df ((z + delta) / c)^2)
+ * was computed, too. */
 START_TEST(power_of_few_pairs_at_low_levels)
 {
     static const struct {
@@ -223,7 +225,8 @@ START_TEST(power_of_few_pairs_at_low_levels)
 }
 END_TEST
 
-/* Share of trials with a p below alpha after Holm, among m comparisons of n pairs each. */
+/* Share of trials with at least one p below alpha after Holm's correction, among m comparisons
+ * of n pairs each. */
 static double flagged(uint64_t seed, double effect, int n, int m, int trials, double alpha)
 {
     const uint64_t stream = mf_rng_stream("check.stats");
@@ -247,7 +250,7 @@ static double flagged(uint64_t seed, double effect, int n, int m, int trials, do
 
 START_TEST(simulated)
 {
-    /* tolerances of about 4 standard deviations of a share of that many trials */
+    /* the tolerance is about 4 standard deviations of a share of that many trials */
     near(flagged(1, 1.5, 5, 1, 20000, 0.05), mf_t_power(1.5, 5, 0.05), 0.015);
     near(flagged(2, 0.7, 12, 1, 20000, 0.01), mf_t_power(0.7, 12, 0.01), 0.015);
     near(flagged(3, 3.0, 3, 1, 20000, 0.05), mf_t_power(3.0, 3, 0.05), 0.015);
@@ -257,8 +260,8 @@ START_TEST(simulated)
 }
 END_TEST
 
-/* Pairs of values that differ only by chance: the seed changes both values alike, and noise of
- * this law changes each. */
+/* The law of the noise. Pairs of values differ only by chance: the seed changes both values
+ * alike, and noise of this law is added to each. */
 typedef enum { NORMAL, ROUNDED, UNIFORM, COINS } law;
 
 static double noise(law of, uint64_t stream, uint64_t at)
@@ -294,7 +297,7 @@ static double found_in_nothing(law of, int n, int trials)
 START_TEST(self_comparisons)
 {
     static const int seeds[] = {2, 3, 5, 10};
-    for (int i = 0; i < 4; i++) /* within 4 standard deviations */
+    for (int i = 0; i < 4; i++) /* the tolerance is 4 standard deviations */
         near(found_in_nothing(NORMAL, seeds[i], 40000), 0.05, 0.0044);
     near(found_in_nothing(ROUNDED, 5, 40000), 0.05, 0.0044);
     near(found_in_nothing(UNIFORM, 5, 40000), 0.05, 0.01);
@@ -332,7 +335,7 @@ START_TEST(sign_flip)
     uint64_t at = 0;
     for (int n = 6; n <= 16; n++)
         for (int trial = 0; trial < 40; trial++) {
-            const int range = trial % 4 == 0 ? 3 : 1000; /* small ones give many ties */
+            const int range = trial % 4 == 0 ? 3 : 1000; /* small ranges lead to many ties */
             for (int i = 0; i < n; i++) {
                 d[i] = (int)(mf_rng_uniform(1, stream, 0, at++) * (float)(2 * range + 1)) -
                        range + (trial % 3 == 0 ? range / 2 : 0);
@@ -346,10 +349,10 @@ START_TEST(sign_flip)
     near(mf_sign_flip(heights, zero, 15), 1726 / 32768.0, 1e-12);
     for (int i = 0; i < 64; i++)
         x[i] = 1 + i % 3;
-    near(mf_sign_flip(x, zero, 40), 2 / pow(2, 40), 1e-20); /* all of one sign */
+    near(mf_sign_flip(x, zero, 40), 2 / pow(2, 40), 1e-20); /* all have one sign */
     ck_assert(isnan(mf_sign_flip(x, zero, 41)) && isnan(mf_sign_flip(x, zero, 5)));
     ck_assert(mf_sign_flip(zero, zero, 8) == 1);
-    x[2] = (double)NAN; /* a run that failed has no pair */
+    x[2] = (double)NAN; /* a run that failed is not part of a pair */
     near(mf_sign_flip(x, zero, 7), 2 / 64.0, 1e-15);
 }
 END_TEST
@@ -369,7 +372,7 @@ START_TEST(probability_better)
 }
 END_TEST
 
-/* The level of a look at `now` pairs, which is then one of those before. */
+/* Returns the level of a look at `now` pairs, and adds this look to `before`. */
 static double next_level(mf_look *before, int *n, int now, int most, double *ret_total)
 {
     const double level = mf_look_level(before, *n, now, most, ret_total);
@@ -384,18 +387,19 @@ START_TEST(look_levels)
     double total;
     near(next_level(before, &n, 8, 0, &total), 0.05, 0);
     near(total, 0.05, 0);
-    /* not planned: half as much each time, so less than .1 together */
+    /* not planned: each level is half as large as the one before, so the sum is less than .1 */
     near(next_level(before, &n, 12, 0, &total), 0.025, 1e-15);
     near(total, 0.075, 1e-15);
     near(next_level(before, &n, 16, 0, &total), 0.05 / 4, 1e-15);
     near(next_level(before, &n, 24, 0, &total), 0.05 / 8, 1e-15);
-    near(mf_look_level(before, 4, 24, 0, &total), 0.05 / 8, 1e-15); /* shown again */
+    near(mf_look_level(before, 4, 24, 0, &total), 0.05 / 8, 1e-15); /* shown before */
     near(mf_look_level(before, 4, 12, 0, &total), 0.025, 1e-15);
     near(total, 0.05 * (2 - 1.0 / 8), 1e-15);
-    near(mf_look_level(before, 4, 10, 0, &total), 0.05 / 16, 1e-15); /* fewer than before */
+    near(mf_look_level(before, 4, 10, 0, &total), 0.05 / 16, 1e-15); /* fewer pairs */
     near(total, 0.05 * (2 - 1.0 / 16), 1e-15);
-    /* planned: Lan and DeMets' .00557 at half of the information (table 1 of their kind), and
-     * .05 together at the end, also if the end comes later than planned */
+    /* A planned look: the level .00557 of Lan and DeMets at half of the information (table 1,
+     * for this kind of plan), and .05 together at the end, even if the end is later
+     * than planned */
     n = 0;
     const double first = next_level(before, &n, 8, 16, &total);
     near(first, 0.00557, 1e-5);
@@ -407,13 +411,13 @@ START_TEST(look_levels)
     near(total, 0.05, 1e-12);
     near(next_level(before, &n, 24, 16, &total), 0.025, 1e-12);
     near(total, 0.075, 1e-12);
-    /* a look that a plan did not allow for takes from what is left */
+    /* a look that was not planned uses a part of the remaining level */
     n = 1;
     near(next_level(before, &n, 4, 16, &total), 0.025, 0);
     near(total, 0.025 + first, 1e-15);
     near(next_level(before, &n, 16, 16, &total), 0.025 - first, 1e-15);
     near(total, 0.05, 1e-15);
-    /* a look so early in a plan spends next to nothing, and less than what is left */
+    /* a very early look of a plan uses nearly nothing, and less than the remaining level */
     n = 0;
     near(next_level(before, &n, 2, 10000, &total), 0, 1e-300);
     near(next_level(before, &n, 3, 10000, &total), 0, 1e-300);
@@ -421,7 +425,7 @@ START_TEST(look_levels)
 }
 END_TEST
 
-/* The level that earlier looks spent stays spent, also if later plans have other looks. */
+/* The level that earlier looks have used stays used, even if later plans have other looks. */
 START_TEST(a_later_plan_does_not_give_back_what_was_spent)
 {
     mf_look before[2] = {{0}};
@@ -433,7 +437,7 @@ START_TEST(a_later_plan_does_not_give_back_what_was_spent)
 }
 END_TEST
 
-/* Share of comparisons of equal routers in which some look finds a difference. */
+/* Share of comparisons of equal routers in which at least one look finds a difference. */
 static double found_over_looks(const int *looks, int n, int most, bool corrected, int trials)
 {
     const uint64_t stream = mf_rng_stream("check.stats.looks");

@@ -1,5 +1,5 @@
-/* traces: reading, and comparison of traces with known differences. The model has two layers of
- * four experts. */
+/* traces: reading, and comparison of traces with known differences. The model has two layers
+ * with four experts each. */
 #include <check.h>
 #include <math.h>
 #include <stdio.h>
@@ -34,9 +34,10 @@ typedef struct {
     const char *reach, *forced, *layers, *experts, *rows, *top_k;
     int32_t batches;
     int second;                     /* block index of the second layer */
-    const char *leave_out, *as_f64; /* names of tensors */
-    bool listed;                    /* experts choose: assignments are a list */
-    int64_t list;                   /* its length */
+    const char *leave_out, *as_f64; /* leave_out: name of a tensor that is not written; as_f64:
+                                     * name of a tensor that is written as f64 */
+    bool listed;                    /* experts choose tokens, so assignments are a list */
+    int64_t list;                   /* length of the list */
     const float *x;                 /* [TOKENS,2] activations of the first layer, or NULL */
     int32_t row_token[LAYERS][TOKENS * K];
 } made;
@@ -69,7 +70,8 @@ static void make(made *m)
     }
 }
 
-/* Token t of a layer chooses `expert` instead of its second one; their scores differ by gap. */
+/* Token t of a layer chooses `expert` instead of its second expert. Their scores differ
+ * by gap. */
 static void swap_second(made *m, int l, int t, int expert, float gap)
 {
     const int was = m->chosen[l][t][1];
@@ -100,7 +102,7 @@ static void add(mf_st_writer *w, const made *m, const void **data, const char *n
 
 static const char *write_trace(const char *name, const made *m)
 {
-    static const int32_t zeros[2 * TOKENS]; /* large enough for I64 */
+    static const int32_t zeros[2 * TOKENS]; /* large enough for values of I64 */
     const char *path = scratch_path(name);
     const void *data[64];
     char number[16];
@@ -181,7 +183,7 @@ START_TEST(margins)
     ck_assert_float_eq(mf_trace_margin(s, 5, 1), 0.0f);
     ck_assert_float_eq(mf_trace_margin(s, 5, 2), 0.25f);
     ck_assert_float_eq(mf_trace_margin(s, 5, 3), 0.25f - 0.1f);
-    ck_assert(isinf(mf_trace_margin(s, 5, 4))); /* a masked expert is no alternative */
+    ck_assert(isinf(mf_trace_margin(s, 5, 4))); /* a masked expert cannot be an alternative */
     ck_assert(isinf(mf_trace_margin(s, 5, 5)));
     ck_assert(isinf(mf_trace_margin(s, 1, 1)));
 }
@@ -199,7 +201,7 @@ START_TEST(equal_and_reordered)
     }
     expect(&a, &b, 0, 0, 0);
     b = a;
-    b.prob[0][4][0] += 0.25f; /* this changes no choice, but it is reported */
+    b.prob[0][4][0] += 0.25f; /* this changes no choice, but the difference is reported */
     mf_trace_diff *d = compare(&a, &b);
     ck_assert_double_eq_tol(d->layers[0].prob, 0.25, 1e-6);
     ck_assert_double_eq(d->layers[1].prob, 0);
@@ -223,7 +225,7 @@ START_TEST(real_difference)
     ck_assert_int_eq(p->token, 7);
     ck_assert_int_eq(p->n_a, 2);
     ck_assert(p->a[0] == 0 && p->a[1] == 3 && p->b[0] == 2 && p->b[1] == 3);
-    ck_assert_double_eq_tol(p->gap, 0.15, 1e-6); /* the larger of both */
+    ck_assert_double_eq_tol(p->gap, 0.15, 1e-6); /* the larger gap of both traces */
     ck_assert_double_eq_tol(p->margin_b, 0.05, 1e-6);
     ck_assert_double_eq_tol(d->layers[1].overlap, (TOKENS - 1 + 1.0 / 3) / TOKENS, 1e-9);
     mf_trace_diff_free(d);
@@ -235,14 +237,16 @@ START_TEST(ties)
 {
     made a, b;
     make(&a);
-    a.prob[0][2][0] = a.prob[0][2][3] - 1e-6f; /* token 2 chose 2 and 3; 0 is equally good */
+    a.prob[0][2][0] = a.prob[0][2][3] - 1e-6f; /* token 2 chose experts 2 and 3; expert 0 is
+                                                * equally good */
     a.margin[0][2] = 1e-6f;
     b = a;
     swap_second(&b, 0, 2, 0, 2e-6f);
     expect(&a, &b, 1, 0, 0);
     swap_second(&b, 0, 2, 0, 0.1f);
     expect(&a, &b, 0, 0, 1);
-    make(&b); /* far from a tie in one trace, but near one with another expert in the other */
+    make(&b); /* far from a tie in one trace; in the other trace near a tie, but with
+               * another expert */
     b.token[0] = a.token[0];
     b.chosen[0][2][1] = 1;
     b.margin[0][2] = 1e-6f;
@@ -259,15 +263,17 @@ START_TEST(consequences)
     b = a;
     swap_second(&b, 0, 1, 3, 0);
     expect(&a, &b, 1, 0, 0);
-    /* differences of the token itself and of the next one are consequences */
+    /* later differences of the same token, and of the next token, are consequences */
     swap_second(&b, 1, 1, 0, 0.05f);
     swap_second(&b, 1, 2, 1, 0.05f);
     expect(&a, &b, 1, 2, 0);
     swap_second(&b, 0, 2, 1, 0.05f); /* a layer does not affect itself */
     expect(&a, &b, 1, 2, 1);
     b.reach = "batch";
-    swap_second(&b, 1, 0, 2, 0.05f); /* an earlier token: only with reach "batch" */
-    swap_second(&b, 1, 3, 2, 0.05f); /* another sequence: only with reach "batch" */
+    swap_second(&b, 1, 0, 2, 0.05f); /* an earlier token: a consequence only with
+                                      * reach "batch" */
+    swap_second(&b, 1, 3, 2, 0.05f); /* another sequence: a consequence only with
+                                      * reach "batch" */
     expect(&a, &b, 1, 4, 1);
     b.reach = "sequence";
     expect(&a, &b, 1, 2, 3);
@@ -318,7 +324,7 @@ START_TEST(padding_and_fewer)
     expect(&a, &b, 1, 0, 0);
     b.prob[1][3][0] += 0.01f;
     expect(&a, &b, 0, 0, 1);
-    a.leave_out = b.leave_out = "layers.2.prob"; /* without scores, ties cannot be recognized */
+    a.leave_out = b.leave_out = "layers.2.prob"; /* without scores, ties cannot be detected */
     d = compare(&a, &b);
     ck_assert_int_eq(d->partings[0].why, MF_TRACE_REAL);
     ck_assert(isnan(d->partings[0].gap));
@@ -332,8 +338,8 @@ START_TEST(experts_choose)
     make(&a);
     a.listed = true;
     a.reach = "batch";
-    /* Experts 0 and 1 choose token 0; 1 and 2 choose token 1. Expert 0 takes token 3 with a
-     * score of .3 (the second of that token), and not token 2 with .15. */
+    /* Experts 0 and 1 choose token 0; experts 1 and 2 choose token 1. Expert 0 takes token 3,
+     * for which its score is .3 (the second of that token), instead of token 2 with .15. */
     b = a;
     expect(&a, &b, 0, 0, 0);
     b.row_token[0][3 * K + 1] = 2; /* expert 0 takes token 2 instead of token 3 */
@@ -344,12 +350,13 @@ START_TEST(experts_choose)
     mf_trace_diff *d = compare(&a, &b);
     ck_assert_int_eq(d->after, 2);
     mf_trace_diff_free(d);
-    b.row_token[1][5 * K] = -1; /* an assignment that is not used */
+    b.row_token[1][5 * K] = -1; /* an unused assignment */
     expect(&a, &b, 2, 1, 0);
 }
 END_TEST
 
-/* A probability that is NaN in one trace only differs without bound; in both, not at all. */
+/* If a probability is NaN in one trace only, the difference is infinite. If it is NaN in both,
+ * there is no difference. */
 START_TEST(probabilities_that_are_nan)
 {
     made a, b;
@@ -427,7 +434,7 @@ START_TEST(damaged)
     b.experts = "1";
     cannot(&a, &b, "layer 0: 2 of 1 experts chosen");
     b = a;
-    b.rows = "1000000000"; /* of 3 tokens each */
+    b.rows = "1000000000"; /* 3 tokens in each */
     cannot(&a, &b, "more tokens than a trace can hold");
     b = a;
     b.listed = true;
@@ -441,7 +448,7 @@ START_TEST(damaged)
 }
 END_TEST
 
-/* A file that another program cuts while it is open. */
+/* A file that another program truncates while it is open. */
 START_TEST(cut_while_open)
 {
     made a;
@@ -463,7 +470,7 @@ END_TEST
 
 static const mf_task_section more = {.name = "more", .task = MF_FURTHER_CLASSIFY};
 
-/* A model that has only the numbers that a trace is compared with. */
+/* A model with only the numbers that a trace is compared with. */
 typedef struct {
     mf_moe_layer moe[LAYERS];
     mf_model model;
@@ -494,7 +501,7 @@ static void does_not_fit(const mf_trace *t, fake *f, bool forced, const char *wo
     fake_model(f);
 }
 
-/* Replays with one number of the trace changed, and restores it. */
+/* Replays with one changed number in the trace, and restores the number. */
 static void wrong_number(const mf_trace *t, fake *f, int32_t *at, int32_t value,
                          const char *words)
 {
@@ -556,7 +563,7 @@ START_TEST(choices_out_of_range)
         const char *words;
     } cases[] = {{0, EXPERTS, "layer 2, row 12: expert 4"},
                  {0, -2, "layer 2, row 12: expert -2"},
-                 {ROWS * SEQ - 1, 0, "layer 2, row 12: token 5"}, /* of the batch before */
+                 {ROWS * SEQ - 1, 0, "layer 2, row 12: token 5"}, /* of the previous batch */
                  {TOKENS, 0, "layer 2, row 12: token 12"},
                  {-2, 0, "layer 2, row 12: token -2"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -602,7 +609,7 @@ START_TEST(activations)
                    "layer, or a tensor of that file, found 'two'");
     a.x = values;
     values[2 * 4 + 1] = 0.5f;
-    a.token[0] = -1; /* padding: it has no activations */
+    a.token[0] = -1; /* a padding token, which has no activations */
     const char *path = write_trace("a", &a);
     ck_assert_msg(mf_activations_read(path, false, &x) == MF_OK, "%s", mf_error_message());
     ck_assert(x.rows == TOKENS - 1 && x.dim == 2 && x.experts == EXPERTS && x.top_k == K);

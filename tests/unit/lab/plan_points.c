@@ -1,20 +1,22 @@
-/* plan_points.c: sizes of models are those of their papers and published configurations.
+/* plan_points.c: published runs. The sizes of the models come from their papers and
+ * published configurations.
  *
  *   Megatron-Bridge   the performance summaries in docs/ of its repository, releases 25.09 to
- *                     26.02: speeds, layouts, batches. Which dispatcher, overlap and
- *                     recomputation a run has: scripts/performance/configs of these releases.
+ *                     26.02: speeds, layouts, batches. The dispatcher, overlap and
+ *                     recomputation of each run are in scripts/performance/configs of
+ *                     these releases.
  *   DeepSeek-V3       H800: arXiv 2505.09343, table 4. The exchange of assignments
  *                     (all-to-all) overlaps with the computation of another micro-batch.
- *   Folding           arXiv 2504.14960, tables 3 and 4: bf16, no overlap. Table 4 is taken to
+ *   Folding           arXiv 2504.14960, tables 3 and 4: bf16, no overlap. Table 4 is assumed to
  *                     use 1,024 sequences a step. Without folding, the tensor-parallel ranks of
  *                     attention also divide each expert.
  *   MegaScale-MoE     arXiv 2505.11432, tables 2 and 3: PP 15; the other dimensions are
- *                     within a node of 8 ranks. Megatron-LM there has TP 8. The paper's 32
+ *                     within a node of 8 ranks. Its Megatron-LM runs have TP 8. The paper's 32
  *                     experts with 14,336 hidden values are 341 B parameters; with a shared
  *                     expert added the model has the 352 B and the MFU of the paper.
  *
- * GPT-OSS is modelled with attention scores in memory: Transformer Engine had no fused
- * attention with sinks for the cuDNN of its time (its issue 2318). This assumption was made
+ * GPT-OSS is modelled with attention scores in memory, because Transformer Engine had no fused
+ * attention with sinks for the cuDNN of that time (its issue 2318). This assumption was made
  * after the errors of these points were known. */
 #include "plan_points.h"
 
@@ -36,7 +38,7 @@ const size_of_model plan_models[] = {
      false},
     {"Qwen3-235B", 94, 0, 4096, 64, 128, 4, 151936, 0, 128, 8, 1536, 0, 0, 0, 0, false, false},
     {"Qwen3-30B", 48, 0, 2048, 32, 128, 4, 151936, 0, 128, 8, 768, 0, 0, 0, 0, false, false},
-    /* a window in every second layer */
+    /* there is a window in every second layer */
     {"GPT-OSS 120B", 36, 0, 2880, 64, 64, 8, 201088, 0, 128, 4, 2880, 0, 0, 2048, 0,
      false, true},
     {0}};
@@ -49,7 +51,7 @@ const machine plan_machines[] = {{"H100", 989, 1979, 3350, 450, 50, 8},
                                  {"GB300", 2500, 5000, 8000, 900, 100, 72},
                                  {0}};
 
-/* Stages with -1 are laid out by hand; where embedding and head count as a layer each, the last
+/* Stages with -1 are distributed by hand. If embedding and head count as a layer each, the last
  * stage has one layer less. */
 const point plan_points[] = {
     {"DeepSeek-V3, 2048 H800", "DeepSeek-V3", "H800", 2048, 1, 15360, 1, 4096,

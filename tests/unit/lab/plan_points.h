@@ -1,4 +1,4 @@
-/* plan_points.h: published training runs, with the numbers that their sources give. */
+/* plan_points.h: published training runs, with the numbers from their sources. */
 #ifndef TESTS_PLAN_POINTS_H
 #define TESTS_PLAN_POINTS_H
 
@@ -7,32 +7,34 @@
 typedef struct size_of_model {
     const char *name;
     double layers, dense_layers, dim, heads, head_dim, kv_heads, vocab;
-    double hidden; /* of dense blocks */
+    double hidden; /* hidden width of dense blocks */
     double experts, top_k, expert_hidden, shared_hidden;
-    double attention_params, attention; /* latent attention: of a layer; 0: from the heads */
+    double attention_params, attention; /* for latent attention: sizes of a layer; 0: computed
+                                         * from the heads */
     double nodes;
-    bool predicts_two; /* one more layer that predicts the token after the next, with a head */
+    bool predicts_two; /* there is an additional layer that predicts the token after the next,
+                        * with a head */
     bool stored_scores;
 } size_of_model;
 
 typedef struct machine {
     const char *name;
-    double bf16, fp8, memory, node, network; /* TFLOPS and GB/s, one way */
+    double bf16, fp8, memory, node, network; /* peak TFLOPS, and GB/s in each direction */
     int per_node;
 } machine;
 
 typedef struct layout {
     int tensor, pipeline, context, stages, expert, expert_tensor;
-    double last; /* layers of the last stage; 0: as others; -1: balanced */
+    double last; /* number of layers of the last stage; 0: as in other stages; -1: balanced */
 } layout;
 
 typedef struct point {
-    const char *series; /* what moefw-parallel(7) calls it */
+    const char *series; /* name of the series in moefw-parallel(7) */
     const char *model, *machine;
     int ranks, fp8, batch, micro, seq;
     layout l;
-    double tokens; /* a second and GPU */
-    double mfu;    /* or the share of the bf16 peak, in percent */
+    double tokens; /* tokens per second and GPU */
+    double mfu;    /* MFU, or the share of the bf16 peak, in percent */
     bool overlap, once;
     double recompute;
     bool fitted;

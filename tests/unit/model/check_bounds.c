@@ -1,7 +1,7 @@
 /* bounds: every key of core at its lowest and highest value, and at each of its words. The
- * configuration is accepted or refused with a message, its cost is computed as config check
- * does, and, if the model is small enough, one step is trained. Each case has a process of its
- * own, so a crash names its key. */
+ * configuration must be accepted, or refused with a message. Its cost is computed as in config
+ * check. If the model is small enough, one step is trained. Each case has a process of its own,
+ * so after a crash the case is known. */
 #include "check_main.h"
 
 #include "base/error.h"
@@ -21,7 +21,7 @@
 /* The result of a case: the exit status of its process. */
 enum { TRAINED = 10, JUDGED, REFUSED, FAULT };
 
-/* Cases are trained below these sizes. The second is a number of multiply-adds. */
+/* Cases are trained if their memory (bytes) and work (multiply-adds) are below these limits. */
 static const double memory_most = 256e6, work_most = 3e8;
 enum { LAYERS_MOST = 32, SECONDS_MOST = 60 };
 
@@ -31,8 +31,8 @@ static int fault(const char *what)
     return FAULT;
 }
 
-/* A refusal must be one that a configuration can cause, or name the memory that the machine
- * does not have. */
+/* A refusal must have a code that a configuration can cause, or name the memory that the
+ * machine does not have. */
 static int refused(int rc, const char *what)
 {
     const bool known = rc == MF_ECONFIG || rc == MF_ENOMEM;
@@ -60,7 +60,7 @@ static int load(const char *set, mf_config **ret)
     return mf_config_load("default", sizeof all / sizeof *all, all, ret);
 }
 
-/* As config check: opens the model without values, and computes its cost. */
+/* Does the same as config check: opens the model without values, and computes its cost. */
 static int judge(const char *set, mf_cost *cost)
 {
     const mf_session_options o = {.training = true, .bare = true};
@@ -101,7 +101,7 @@ static int try(const char *set)
     mf_cost cost = {0};
     mf_config *config = NULL;
     mf_log_set_level(MF_LOG_ERROR);
-    mf_parallel_set_threads(1); /* to start threads takes longer than these steps */
+    mf_parallel_set_threads(1); /* starting threads takes longer than these steps */
     int rc = judge(set, &cost);
     if (rc != MF_OK) return refused(rc, "config check");
     if (load(set, &config) != MF_OK) return fault("loads once only");
@@ -125,7 +125,7 @@ static void one(const char *section, const char *key, const char *value)
     if (child == 0) {
         const struct rlimit no_core = {0, 0};
         setrlimit(RLIMIT_CORE, &no_core);
-        signal(SIGALRM, SIG_DFL); /* the handler of Check would end the parent, too */
+        signal(SIGALRM, SIG_DFL); /* otherwise the handler of Check would end the parent, too */
         alarm(SECONDS_MOST);
         _exit(try(set));
     }
@@ -138,7 +138,8 @@ static void one(const char *section, const char *key, const char *value)
 static void every_value(const char *section, const mf_option *o)
 {
     char text[64];
-    /* The time of planning rises faster than the number of blocks: 1024 take minutes. */
+    /* The time of planning grows faster than the number of blocks. 1024 blocks would
+     * take minutes. */
     const bool blocks = strcmp(o->name, "layers") == 0;
     const double ends[] = {o->lo, blocks ? 2 * LAYERS_MOST : o->hi};
     if (o->type == MF_OPT_STR) return;
@@ -168,7 +169,7 @@ START_TEST(every_key_at_its_bounds)
 }
 END_TEST
 
-/* The values of a bare model must not be touched: pages of equal blocks would
+/* The values of a bare model must not be accessed, because the pages of equal blocks would
  * become resident. */
 START_TEST(equal_blocks_of_a_bare_model_have_no_values)
 {
@@ -187,7 +188,7 @@ START_TEST(equal_blocks_of_a_bare_model_have_no_values)
     ck_assert_msg(mf_session_open(config, &o, &s) == MF_OK, "%s", mf_error_message());
     getrusage(RUSAGE_SELF, &after);
     ck_assert_uint_gt(mf_store_bytes(s->model->store), (size_t)1 << 30);
-    ck_assert_int_lt(after.ru_maxrss - before.ru_maxrss, 100 << 10); /* KiB */
+    ck_assert_int_lt(after.ru_maxrss - before.ru_maxrss, 100 << 10); /* in KiB */
     mf_session_close(s);
 }
 END_TEST

@@ -1,5 +1,5 @@
-/* config: precedence of the sources, checks of values, and the written text, which loads as the
- * same configuration. */
+/* config: precedence of the sources, checks of values, and the written text, which must load as
+ * the same configuration. */
 #include "check_main.h"
 
 #include "base/error.h"
@@ -20,7 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* ---- a disk that cannot be read where a path is looked up ---- */
+/* ---- a disk that fails when a path is looked up ---- */
 
 static bool disk_fails;
 
@@ -45,7 +45,7 @@ char *realpath(const char *restrict path, char *restrict to)
     return look_up(path, to);
 }
 
-/* The name of the function above if the C library checks calls (_FORTIFY_SOURCE). */
+/* The C library calls this function instead if it checks calls (_FORTIFY_SOURCE). */
 char *__realpath_chk(const char *path, char *to, size_t room);
 char *__realpath_chk(const char *path, char *to, size_t room)
 {
@@ -74,7 +74,7 @@ static mf_config *loaded(const char *config, int n, const char *const *set)
     return c;
 }
 
-/* Loading must fail with a message that contains all of the words. */
+/* Checks that loading fails with a message that contains all of the words. */
 static void refused(const char *text, const char *const *words)
 {
     mf_config *c = NULL;
@@ -115,7 +115,7 @@ START_TEST(defaults_of_an_empty_file)
     ck_assert_str_eq(c->data.val_path, "");
     ck_assert_int_eq(c->n_regularizers, 0);
     ck_assert_str_eq(c->name, "empty");
-    /* from the default preset, because core has no default */
+    /* the default preset sets it, because core has no default */
     ck_assert_str_ne(c->router.plugin, "");
     ck_assert_str_ne(c->expert.plugin, "");
     mf_config_free(c);
@@ -161,7 +161,7 @@ START_TEST(refusals_say_where_and_what)
     REFUSED("[modle]\ndim = 64\n", "bad.ini:1: ", "unknown section [modle]", "[model]");
     REFUSED("[regulariser.x]\n", "bad.ini:1: ", "[regularizer.NAME]");
     REFUSED("[regularizer]\nweight=1\n", "bad.ini:1: ", "[regularizer.NAME]");
-    /* a stem that is longer than the name that is nearest to it */
+    /* the section's stem is longer than the nearest name */
     REFUSED("[tycontroller.lrs]\n", "bad.ini:1: ", "unknown section [tycontroller.lrs]");
     REFUSED("[controller.a b]\nplugin = p\n", "bad.ini:1: ", "letters, digits");
     REFUSED("[train]\nlr = -1\n", "bad.ini:2: ", "'lr' in [train]", "from 0 to", "found '-1'");
@@ -244,8 +244,8 @@ START_TEST(a_sink_is_told_every_fault)
 }
 END_TEST
 
-/* If a source replaces the plugin of a preset, the new plugin need not know the
- * preset's keys. */
+/* If a later source replaces the plugin of a preset, keys of the preset that the new plugin
+ * does not have are ignored. */
 START_TEST(keys_of_a_replaced_plugin_are_optional)
 {
     const char *config = file("replaced.ini", "[router]\nplugin = one\ntemperature = 2\n");
@@ -315,8 +315,9 @@ static char *written(const mf_config *c)
     return out;
 }
 
-/* A run's config.ini names files such that they are found from any folder. If the full path
- * cannot be found, writing fails: the text would be right in this folder only. */
+/* A run's config.ini contains full paths, so its files are found from any folder. If the full
+ * path cannot be found, writing must fail, because the text would be correct only in
+ * this folder. */
 START_TEST(paths_are_full_or_an_error)
 {
     static const char *const set[] = {"data.path=."};
@@ -391,7 +392,7 @@ START_TEST(names_of_runs)
 }
 END_TEST
 
-/* A program in a folder of its own, which has only this preset, and no plugins. */
+/* Starts a configuration in a folder of its own, with only this preset and no plugins. */
 static void begin_alone(const char *preset, const char *text)
 {
     char path[256];
@@ -426,7 +427,7 @@ static bool none_is_used(const void *conf, const mf_plugin_section *p)
     return true;
 }
 
-/* A section that an old key switches off needs no plugin. */
+/* A section that an old key switches off does not need its plugin. */
 START_TEST(a_plugin_that_is_switched_off_may_be_missing)
 {
     begin_alone("default", "[router]\nplugin = r\n[expert]\nplugin = e\n");
@@ -441,7 +442,7 @@ START_TEST(a_plugin_that_is_switched_off_may_be_missing)
 }
 END_TEST
 
-/* A plugin that is not installed: its section is written as it was given. */
+/* The section of a plugin that is not installed is written unchanged. */
 START_TEST(a_section_whose_plugin_is_missing_is_written)
 {
     mf_config *c =
@@ -454,7 +455,8 @@ START_TEST(a_section_whose_plugin_is_missing_is_written)
 }
 END_TEST
 
-/* A name without a slash and without .ini is that of a preset first, and then of a file. */
+/* A name without a slash and without .ini is looked up as a preset first, and then as
+ * a file. */
 START_TEST(a_file_by_its_bare_name)
 {
     char before[PATH_MAX];
@@ -481,7 +483,7 @@ START_TEST(missing_files)
 }
 END_TEST
 
-/* The values of the keys that the template shows in comments are the defaults. */
+/* The values in the template's comments must be the defaults of these keys. */
 START_TEST(the_template_holds_the_defaults)
 {
     static char text[65536], bare[65536];
@@ -494,7 +496,8 @@ START_TEST(the_template_holds_the_defaults)
     for (char *line = strtok(text, "\n"); line != NULL; line = strtok(NULL, "\n")) {
         char *equals = strstr(line, " = ");
         bool key = line[0] == ';' && line[1] != ' ' && equals;
-        if (strncmp(line, ";[", 2) == 0) break; /* [regularizer.NAME] */
+        /* the optional sections [regularizer.NAME] begin */
+        if (strncmp(line, ";[", 2) == 0) break;
         if (line[0] == '[' || (key && equals[3] != '\0'))
             m += (size_t)snprintf(bare + m, sizeof bare - m, "%s\n", line + (line[0] == ';'));
     }
@@ -507,7 +510,7 @@ START_TEST(the_template_holds_the_defaults)
 }
 END_TEST
 
-/* The processor's time for a configuration with n sections. */
+/* The processor time for a configuration with n sections. */
 static double time_of(int n)
 {
     const char **set = calloc((size_t)n, sizeof *set);
@@ -526,8 +529,8 @@ static double time_of(int n)
     return took;
 }
 
-/* Ten times as many sections take ten times the time, or about 25 times where they leave the
- * caches; with a loop over all entries for each entry they would take 100 times. */
+/* Ten times as many sections need ten times the time, or about 25 times if they no longer fit
+ * the caches. With a loop over all entries for each entry they would need 100 times. */
 START_TEST(reading_takes_linear_time)
 {
     time_of(100);
@@ -536,7 +539,7 @@ START_TEST(reading_takes_linear_time)
 }
 END_TEST
 
-/* program_ready sets folders without a moefw.ini of the user and of the system. */
+/* program_ready sets settings folders of user and system that contain no moefw.ini. */
 START_TEST(no_settings_of_the_machine_are_read)
 {
     ck_assert_str_eq(mf_paths_settings(), scratch_path("etc"));

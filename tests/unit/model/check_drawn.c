@@ -1,16 +1,16 @@
 /* drawn: training steps of drawn configurations with the fast kernels and with the reference
- * kernels, which sum in double. All routers, experts and regularizers of plugins/ are in the
- * draws. Losses and gradients must be finite and agree. Each side has a process of its own,
- * because a process has one set of kernels.
+ * kernels, which sum in double. The draws include all routers, experts and regularizers of
+ * plugins/. Losses and gradients must be finite and agree. Each set of kernels has a process of
+ * its own, because a process can use only one set.
  *
- * Each configuration takes two steps, each with a model of its own: one with the batch of its
- * data, and one without data, as a program with batches of its own does, with examples of which
- * some are short and at least one is empty.
+ * Each configuration makes two steps, each with a model of its own. One step uses a batch of
+ * its data. The other step has no data, like a program with its own batches; some of its
+ * examples are short, and at least one is empty.
  *
- * The quick form takes each router with each regularizer, with the experts in turn. With
- * MOEFW_SLOW all triples are taken, 2,160 configurations, and every triple must have been
- * compared; at most 3 % of the configurations may be refused.
- * MOEFW_TEST_SEED=N draws others, MOEFW_TEST_CASE=N runs one. */
+ * The quick form tests each router with each regularizer, with the experts in turn. With
+ * MOEFW_SLOW all triples are tested, 2,160 configurations. Every triple must then have been
+ * compared, and at most 3 % of the configurations may be refused. MOEFW_TEST_SEED=N draws
+ * others, MOEFW_TEST_CASE=N runs only one. */
 #include "check_main.h"
 
 #include "base/error.h"
@@ -39,7 +39,7 @@ static const char *const routers[] = {
     "dselect_k", "dynmoe",      "gumbel",        "product_keys",    "residual", "seq_topk",
     "soft",      "sparsemixer", "top_p",         "two_level",       "quantile", "densemix"};
 static const char *const weightless[] = {"hadamard",  "hash", "oracle", "random",
-                                         "dselect_k", "soft", NULL}; /* or no init_std */
+                                         "dselect_k", "soft", NULL}; /* have no init_std */
 static const char *const experts[] = {"attention", "mlp",          "swiglu",
                                       "grove",     "lora_experts", "mixed"};
 static const char *const regularizers[] = {
@@ -52,7 +52,7 @@ enum {
     REGULARIZERS = sizeof regularizers / sizeof *regularizers,
     TRIPLES = ROUTERS * EXPERTS * REGULARIZERS,
     SETTINGS = 56,
-    GRADIENTS = 1 << 20, /* most parameters of a model */
+    GRADIENTS = 1 << 20, /* largest number of parameters of a model */
     SECONDS = 120
 };
 
@@ -60,7 +60,7 @@ enum {
 
 typedef struct drawn {
     int router, expert, regularizer, n;
-    bool alone; /* a batch has one example */
+    bool alone; /* a batch contains only one example */
     char set[SETTINGS][96];
 } drawn;
 
@@ -98,8 +98,8 @@ static void put_words(FILE *f, int i)
                 'a' + (i + w * w) % 26);
 }
 
-/* Sentences of 1 to 13 words, so that examples have padding: with a class, which is a number,
- * too, or each as a document. */
+/* A file of sentences with 1 to 13 words, so that examples have padding. Each has a class,
+ * which is also used as a number; or each sentence is a document. */
 static const char *sentences(void)
 {
     static char path[4096];
@@ -151,7 +151,7 @@ static void draw(int index, drawn *d)
     const char *task = topics ? "lm" : ONE_OF("lm", "lm", "mlm", "classify", "regress");
     const bool lm = strcmp(task, "lm") == 0, text = lm || strcmp(task, "mlm") == 0;
     const bool stream = text && (topics || below(index, &at, 2) == 0);
-    /* hadamard wants a column for each expert, and one more */
+    /* hadamard needs a column for each expert, and one more */
     const int columns = strcmp(routers[d->router], "hadamard") == 0 ? 8 : 4;
     add(d, "data.path=%s",
         stream ? "builtin:topics?bytes=6000"
@@ -162,8 +162,8 @@ static void draw(int index, drawn *d)
     add(d, "model.task=%s", task);
     add(d, "model.causal=%s", lm ? "yes" : "no");
     add(d, "model.layers=%d", 1 + below(index, &at, 2));
-    /* with .02 equal tokens of a sentence, or experts, are so alike that rounding errors choose
-     * among them */
+    /* with .02, equal tokens of a sentence, or experts, are so similar that rounding errors
+     * decide the choice among them */
     add(d, "model.init_std=%s", ONE_OF("0.1", "0.3"));
     if (!is_one_of(routers[d->router], weightless)) add(d, "router.init_std=0.2");
     add(d, "model.share_layers=%s", ONE_OF("no", "no", "yes"));
@@ -191,8 +191,8 @@ static void draw(int index, drawn *d)
     add(d, "moe.reassign_gate=%s", ONE_OF("new", "first"));
     add(d, "moe.priority=%s", ONE_OF("position", "gate", "importance", "drawn", "time"));
     add(d, "moe.dropped=%s", ONE_OF("residual", "input", "scaled_input"));
-    /* The gradient 1 / gate has no bound for those of relu, which begin at 0; densemix has
-     * gates of 0. */
+    /* The gradient 1 / gate is unbounded for gates of relu, which begin at 0. densemix has
+     * gates that are 0. */
     static const char *const own_gates[] = {"relu", "densemix", NULL};
     const char *unit = ONE_OF("no", "no", "yes");
     add(d, "moe.unit_gates=%s", is_one_of(routers[d->router], own_gates) ? "no" : unit);
@@ -215,7 +215,7 @@ static void draw(int index, drawn *d)
 #undef ONE_OF
 }
 
-/* ---- one side ---- */
+/* ---- results of one process ---- */
 
 typedef struct measured {
     double loss, grad_norm;
@@ -233,16 +233,16 @@ typedef struct outcome {
     measured step[STEPS];
 } outcome;
 
-/* The target of a real token: the next one, or for task mlm the token itself at every third
- * place; -1: none. */
+/* The target of a real token: the next token, or for task mlm the token itself at every third
+ * position; -1: none. */
 static int32_t target_of(const mf_config *c, const mf_batch *b, int32_t i, bool last)
 {
     if (c->model.task == MF_TASK_LM) return last ? -1 : b->tokens[i] + 3;
     return c->model.task == MF_TASK_MLM && i % 3 == 0 ? b->tokens[i] : -1;
 }
 
-/* Micro-batch j: examples of 1 to seq tokens, the j-th one empty; of every second configuration
- * a second micro-batch is all padding. */
+/* Micro-batch j with examples of 1 to seq tokens, of which the j-th is empty. In half of the
+ * configurations a second micro-batch contains only padding. */
 static mf_batch *uneven(const mf_config *c, const mf_model_dims *dims, int32_t j)
 {
     const int32_t rows = (int32_t)c->train.batch, seq = (int32_t)c->model.seq;
@@ -272,8 +272,8 @@ static mf_batch *uneven(const mf_config *c, const mf_model_dims *dims, int32_t j
     return b;
 }
 
-/* Moves the weights of norms apart, as training does: else all vectors behind them have nearly
- * the same length, and rounding errors decide which are the longest. */
+/* Changes the weights of norms, as training does. Otherwise all vectors after the norms have
+ * nearly the same length, and rounding errors decide which are the longest. */
 static int move_norms(mf_session *s)
 {
     int rc = MF_OK;
@@ -314,8 +314,9 @@ static void take(const mf_session *s, const mf_step_result *r, measured *out)
     }
 }
 
-/* A step of a new model. dims: of a model without data, whose batch is uneven; NULL: with its
- * data, and *ret_dims is set to their dimensions. */
+/* Makes a step of a new model. dims NULL: with the configuration's data, and *ret_dims is
+ * set to their dimensions. Otherwise the model has these dims and no data, and its batch
+ * is uneven. */
 static int step(const drawn *d, const mf_model_dims *dims, mf_model_dims *ret_dims,
                 measured *out)
 {
@@ -389,7 +390,8 @@ static void tell(int index, const drawn *d)
     printf("\n");
 }
 
-/* NULL: the two agree. Bounds: losses 1e-5, gradients as one vector 1e-3 of the reference. */
+/* Describes the first difference; NULL: the two agree. Bounds: losses 1e-5; gradients as one
+ * vector 1e-3 of the reference. */
 static const char *difference(const measured *a, const measured *ref)
 {
     double off = 0, all = 0;
@@ -406,7 +408,7 @@ static const char *difference(const measured *a, const measured *ref)
     return NULL;
 }
 
-/* Whether the sides agree; prints the first difference. */
+/* Whether the results agree; prints the first difference. */
 static bool alike(int index, const drawn *d, const outcome *a, const outcome *ref)
 {
     const char *why = a->rc != ref->rc ? "one of them fails" : a->rc != 0 ? "both fail" : NULL;
@@ -463,7 +465,7 @@ static void print_covered(void)
     }
 }
 
-/* The number of pairs, or with `triples` of triples, that no configuration compared. */
+/* The number of pairs that no configuration compared, or with `triples` of triples. */
 static int not_covered(bool triples)
 {
     int n = 0;
@@ -509,7 +511,7 @@ START_TEST(every_router_expert_and_regularizer)
 }
 END_TEST
 
-/* Each source in the folder of a kind is in the list of names, and the list has no others. */
+/* Checks that the list of names of a kind is equal to the sources in its folder. */
 static void judge_names(const char *kind, const char *const *names, int n)
 {
     const char *srcdir = getenv("srcdir");

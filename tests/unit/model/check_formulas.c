@@ -1,5 +1,5 @@
 /* formulas: losses and choices of plugins in batches with padding, compared with the formulas
- * of their manual pages, which are computed here in double from the layer's own values. */
+ * of their manual pages. These are computed here in double from the layer's own values. */
 #include "check_main.h"
 
 #include <moefw/plugin.h>
@@ -8,20 +8,20 @@
 #include "tests/lib/program.h"
 #include "model/formula_graph.h"
 
-/* All full, some padding, and examples of one token or none. */
+/* Lengths of examples: full, with padding, and with one or no token. */
 static const int some[] = {20, 13, 7, 18, 4}, few[] = {1, 0, 20, 1, 2};
 static const int *const lengths[] = {NULL, some, few};
 enum { LENGTHS = sizeof lengths / sizeof *lengths };
 
 /* ---- expert_choice ---- */
 
-/* Each expert takes C = floor(capacity T k / E) of the T real tokens, those with its largest
- * probabilities, and no padding. */
+/* Each expert takes C = floor(capacity T k / E) of the T real tokens, those with the largest
+ * probabilities for it, and no padding. */
 START_TEST(experts_choose_among_real_tokens)
 {
     static const struct {
         const char *k, *capacity;
-        int take[LENGTHS]; /* of 100, 62 and 24 tokens */
+        int take[LENGTHS]; /* for 100, 62 and 24 tokens */
     } cases[] = {{"moe.top_k=2", "router.capacity=1", {50, 31, 12}},
                  {"moe.top_k=1", "router.capacity=0.9", {22, 13, 5}},
                  {"moe.top_k=1", "router.capacity=1.16", {29, 17, 6}},
@@ -115,8 +115,8 @@ static void best_two(const float *p, int32_t *two)
     }
 }
 
-/* Mean over sequences with tokens of E / (k n) sum_e c_e P_e, k = 2; c_e: how often e was
- * chosen, or has one of the two largest probabilities; P_e: mean of prob; n: number of tokens
+/* Mean over sequences with tokens of E / (k n) sum_e c_e P_e, with k = 2. c_e: how often e was
+ * chosen, or had one of the two largest probabilities; P_e: mean of prob; n: number of tokens
  * in the sequence. */
 static double sequence_balance(const graph *x, bool as_chosen)
 {
@@ -162,8 +162,8 @@ START_TEST(sequences_without_tokens_do_not_count)
 }
 END_TEST
 
-/* With a bias that changes what is chosen, the loss still counts s alone, as eq. 18 of
- * DeepSeek-V3 does, unless it is to count the chosen experts. */
+/* If a bias changes the choices, the loss still uses only s, like eq. 18 of DeepSeek-V3, unless
+ * it is configured to use the chosen experts. */
 START_TEST(sequences_are_balanced_by_scores_or_by_choices)
 {
     static const char *const counts[] = {"router.seq_aux_count=scores",
@@ -228,7 +228,7 @@ END_TEST
 
 enum { HIDDEN = 8, GROUP = 5 };
 
-/* z [T][HIDDEN] of unit length: V2 gelu(V1 x + c1) + c2, over its norm. */
+/* z [T][HIDDEN] of unit length: V2 gelu(V1 x + c1) + c2, divided by its norm. */
 static void features(const graph *x, double (*z)[HIDDEN])
 {
     const float *in = mf_tensor_host(x->mg->moe[0].x), *v1 = weights(x, "v1"),
@@ -252,7 +252,7 @@ static void features(const graph *x, double (*z)[HIDDEN])
     }
 }
 
-/* The token whose features are the positive of token t; -1: it has none. */
+/* Index of the token whose features are the positive of token t; -1: there is none. */
 static int positive(const graph *x, int t)
 {
     const int at = t % SEQ;
@@ -269,7 +269,7 @@ static double similarity(const double *a, const double *b)
     return exp(s / 0.5); /* tau = .5 */
 }
 
-/* Mean over tokens of -ln(e^s_ii / sum_j e^s_ij), j in groups of GROUP positions. */
+/* Mean over tokens of -ln(e^s_ii / sum_j e^s_ij), with j in groups of GROUP positions. */
 static double info_nce(const graph *x, bool as_printed)
 {
     static double z[T][HIDDEN];
@@ -289,8 +289,8 @@ static double info_nce(const graph *x, bool as_printed)
     return sum / n;
 }
 
-/* With lengths `few` tokens are alone in their sequence, and with 16, 11 .. tokens the last one
- * is alone in its group. */
+/* With lengths `few` some tokens are alone in their sequence. With lengths 16, 11, .. the last
+ * token is alone in its group. */
 START_TEST(info_nce_is_over_tokens_that_have_pairs)
 {
     static const int alone[] = {16, 11, 6, 1, 20};
@@ -314,9 +314,9 @@ START_TEST(info_nce_is_over_tokens_that_have_pairs)
 }
 END_TEST
 
-/* ---- experts that look at other tokens ---- */
+/* ---- experts that read other tokens ---- */
 
-/* The values at padding have no effect, also on shared experts. */
+/* The values at padding must have no effect, including on shared experts. */
 START_TEST(padding_is_never_attended_to)
 {
     static const char *const scopes[] = {"expert.scope=sequence", "expert.scope=zeroed",
@@ -338,7 +338,7 @@ END_TEST
 
 /* ---- moe.unit_gates, moe.gate_scale, moe.capacity_factor ---- */
 
-/* p / detach(p) is 1 for every p that a number in f32 holds, however small. */
+/* p / detach(p) is 1 for every p that f32 can represent, however small. */
 START_TEST(unit_gates_of_small_probabilities_are_1)
 {
     const char *set[] = {"moe.unit_gates=yes", "moe.renormalize=no", "router.init_std=10"};
@@ -384,8 +384,8 @@ START_TEST(gates_of_every_router_are_scaled)
 }
 END_TEST
 
-/* C0 = floor(factor T k / E) in decimals: .9 100 / 4 = 22, .28 100 / 4 = 7, whose f32 factors
- * are above and below the decimal ones. */
+/* C0 = floor(factor T k / E) computed in decimals: .9 100 / 4 = 22, .28 100 / 4 = 7. The f32
+ * values of these factors are above and below the decimal values. */
 START_TEST(capacity_is_the_decimal_one)
 {
     static const struct {
@@ -411,7 +411,7 @@ START_TEST(capacity_is_the_decimal_one)
 }
 END_TEST
 
-/* A router in which each expert takes all tokens, and which leaves own_top_k as it is. */
+/* A router in which each expert takes all tokens, and which does not change own_top_k. */
 static int take_all(void *self, mf_ctx *ctx, mf_graph *g, const mf_router_in *in,
                     mf_routing *out)
 {
@@ -434,7 +434,7 @@ static int declare_nothing(void *self, mf_ctx *ctx, const void *conf, const mf_d
     return MF_OK;
 }
 
-static const mf_host *mf; /* the slot */
+static const mf_host *mf; /* the slot of the host table */
 static const mf_option no_options[] = {MF_END_OPTIONS};
 static const mf_router takes_all = {sizeof(mf_router), 0,   declare_nothing, NULL,
                                     take_all,          NULL};
@@ -443,8 +443,9 @@ static const mf_plugin takes_all_plugin =
                    no_options, char, char, &takes_all);
 
 /* Expert e admits min(n, C) of its n assignments, C = C0 + min(a max(0, n - T k / E), limit C0)
- * with C0 = floor(factor T k / E). k is moe.top_k: also for relu, whose rows are one for each
- * expert, and where experts choose tokens; of hash the number of hashes, of oracle 1. */
+ * with C0 = floor(factor T k / E). k is moe.top_k. This also holds for relu, which has one
+ * assignment for each token and expert, and if experts choose tokens. For hash, k is the number
+ * of hashes; for oracle it is 1. */
 START_TEST(capacity_is_of_the_experts_that_a_token_has)
 {
     static const struct {
@@ -496,8 +497,8 @@ START_TEST(capacity_is_of_the_experts_that_a_token_has)
 }
 END_TEST
 
-/* moe.admit = rank: an expert takes first choices of all tokens, then second ones; equal ones
- * in the order of tokens. */
+/* moe.admit = rank: an expert admits first choices of all tokens, then second choices. Choices
+ * of the same rank are admitted in the order of tokens. */
 START_TEST(first_choices_are_admitted_first)
 {
     static const char *const set[] = {"router.plugin=linear", "moe.top_k=2",
@@ -521,7 +522,7 @@ START_TEST(first_choices_are_admitted_first)
 }
 END_TEST
 
-/* The choices of tokens 0 to 3 are (0,1) (0,1) (1,0) (0,2), each expert has room for 2. */
+/* The choices of tokens 0 to 3 are (0,1) (0,1) (1,0) (0,2). Each expert has capacity 2. */
 START_TEST(admission_of_four_tokens)
 {
     static const int32_t chosen[8] = {0, 1, 0, 1, 1, 0, 0, 2},
@@ -543,7 +544,8 @@ START_TEST(admission_of_four_tokens)
 }
 END_TEST
 
-/* moe.priority = time: experts that take all tokens admit the early ones of all sequences. */
+/* moe.priority = time: experts that take all tokens admit the early tokens of all
+ * sequences first. */
 START_TEST(lists_of_tokens_are_admitted_in_time)
 {
     static const char *const set[] = {"router.plugin=takes_all", "moe.top_k=2",

@@ -1,5 +1,5 @@
-/* gates: the forms of gated heads that the published code has in addition to the equation: what
- * each one computes, and that its gradient is the slope of the loss. */
+/* gates: the forms of gated heads that the published code has in addition to the equation. The
+ * tests check what each form computes, and that its gradient is the slope of the loss. */
 #include <check.h>
 #include <math.h>
 #include <string.h>
@@ -18,7 +18,7 @@ static void scale(const made *x, const char *name, double factor)
         p->value[i] = (float)((double)p->value[i] * factor);
 }
 
-/* Initial biases are zeros, which would hide how they are used. */
+/* Fills biases with other values than the initial zeros, which would hide how they are used. */
 static void fill_biases(const made *x)
 {
     static const char *const names[] = {"layers.0.attention.out.bias",
@@ -43,7 +43,7 @@ START_TEST(raw_gates_are_the_numbers_themselves)
     for (int l = 0; l < LAYERS; l++)
         for (int h = 0; h < HEADS; h++) {
             const double g = 0.1 + 0.1 * h;
-            set(&raw, l, "gate", h, h == 7 ? 1.5f : (float)g); /* clipped to 1 */
+            set(&raw, l, "gate", h, h == 7 ? 1.5f : (float)g); /* this gate is clipped to 1 */
             set(&logit, l, "gate", h, h == 7 ? 40 : (float)log(g / (1 - g)));
         }
     expect_equal("raw", run(&raw, NULL), run(&logit, NULL));
@@ -75,14 +75,14 @@ START_TEST(gates_that_start_by_their_distance_from_the_middle)
         unmake(&x);
         mf_free(more);
     }
-    made odd; /* a model with one head, the middle one, whose gate begins at gate_init */
+    made odd; /* one head, which is the middle head, so its gate begins at gate_init */
     make(&odd, "heads = 1\nhead_gates = yes\ngate_start = middle\ngate_init = 2\n");
     ck_assert(mf_head_param(odd.model, 0, "gate")->value[0] == 2);
     unmake(&odd);
 }
 END_TEST
 
-/* The bias is b sum(g) / H. It equals a plain bias of that size; pruned heads do
+/* The bias is b sum(g) / H. It has the effect of a plain bias of that size. Pruned heads do
  * not contribute. */
 START_TEST(the_output_bias_goes_with_the_gates)
 {
@@ -98,7 +98,7 @@ START_TEST(the_output_bias_goes_with_the_gates)
         set(&shared, 0, "gate", h, (float)h - 3);
         set(&plain, 0, "gate", h, (float)h - 3);
         sum += h == 5 ? 0 : 1 / (1 + exp(3.0 - h));
-        set(&shared, 1, "active", h, 0); /* layer 1 then adds nothing, not even its bias */
+        set(&shared, 1, "active", h, 0); /* then layer 1 adds nothing, not even its bias */
         set(&plain, 1, "active", h, 0);
     }
     set(&shared, 0, "active", 5, 0);
@@ -139,7 +139,7 @@ START_TEST(means_of_heads_and_scaled_logits)
 END_TEST
 
 /* With unit length, the norm of a head's output has no effect. If the norm is over all tokens,
- * only the ratios between tokens have one. */
+ * only the ratios between tokens have an effect. */
 START_TEST(heads_of_unit_length)
 {
     double loss[3];

@@ -1,4 +1,4 @@
-/* Attention heads: pruned heads are not in graphs, and statistics of heads equal sums over
+/* Attention heads: pruned heads are not part of graphs, and statistics of heads equal sums over
  * recorded weights. */
 #include <check.h>
 #include <math.h>
@@ -62,7 +62,8 @@ START_TEST(shared_keys_go_with_their_last_query)
     made x;
     mf_head_plan *p;
     make(&x, "heads = 8\nkv_heads = 4\nhead_gates = yes\n");
-    /* kv 0 keeps one of its two query heads, kv 2 none; kv 1 and 3 keep both */
+    /* key-value head 0 keeps one of its two query heads, head 2 none; heads 1 and 3
+     * keep both */
     set(&x, 0, "active", 0, 0);
     set(&x, 0, "active", 4, 0);
     set(&x, 0, "active", 5, 0);
@@ -127,7 +128,7 @@ START_TEST(a_linear_skip_begins_as_the_identity)
 }
 END_TEST
 
-/* Scores of 0 give row t uniform weights over t + 1 keys. */
+/* With scores of 0, row t has uniform weights over t + 1 keys. */
 START_TEST(entropy_of_even_weights)
 {
     made x;
@@ -157,7 +158,7 @@ START_TEST(entropy_by_hand)
 {
     made x;
     mf_head_tally *tally;
-    double rows[BATCH * SEQ][2][2], expected = 0; /* q, k of head 3, 2 wide */
+    double rows[BATCH * SEQ][2][2], expected = 0; /* q and k of head 3, of width 2 */
     make(&x, "heads = 16\nposition = none\nhead_gates = yes\n");
     const float *embed = mf_store_find(x.model->store, "embed.weight")->value,
                 *w = mf_head_param(x.model, 0, "qkv.weight")->value;
@@ -211,9 +212,9 @@ static double entropy_of_rows(const float *p)
     return sum / SEQ;
 }
 
-/* Reports must show the weights of each query head with its own key head. Their entropy equals
- * the measured one, which is computed without a matrix of weights, and differs from that of
- * other heads. */
+/* Reports must show the weights of each query head with its own key head. The entropy of these
+ * weights equals the measured entropy, which is computed without a matrix of weights, and
+ * differs from the entropy of other heads. */
 START_TEST(recorded_weights_have_the_measured_entropy)
 {
     static const char *const forms[] = {"heads = 8\n", "heads = 8\nkv_heads = 4\n",
@@ -318,7 +319,7 @@ START_TEST(pruned_heads_are_no_parameters_in_use)
     unmake(&x);
     make(&x, "heads = 8\nkv_heads = 4\nhead_gates = yes\nattention_bias = yes\nshare_layers = "
              "yes\n");
-    /* gates belong to one layer; the weights are still used in layer 1 */
+    /* gates belong to one layer; the other weights are still used in layer 1 */
     set(&x, 0, "active", 2, 0);
     ck_assert_int_eq(mf_heads_idle(x.model), 1);
     set(&x, 1, "active", 2, 0);
@@ -344,11 +345,12 @@ START_TEST(shared_layers_learn_as_the_fastest)
     made x;
     make(&x, "heads = 8\nkv_heads = 4\nhead_gates = yes\nshare_layers = yes\n");
     ck_assert(!mf_heads_set_parts(x.model));
-    set(&x, 0, "active", 0, 0); /* pruned in one layer only, so the other still trains it */
+    set(&x, 0, "active", 0, 0); /* pruned in one layer only, so the other layer still
+                                 * trains it */
     set(&x, 0, "active", 2, 0);
-    set(&x, 1, "active", 2, 0); /* pruned in both */
+    set(&x, 1, "active", 2, 0); /* pruned in both layers */
     set(&x, 0, "lr_scale", 3, 0);
-    /* frozen in layer 0, pruned in layer 1; heads 2 and 3 are a whole key-value head */
+    /* frozen in layer 0, pruned in layer 1; query heads 2 and 3 share a key-value head */
     set(&x, 1, "active", 3, 0);
     set(&x, 0, "lr_scale", 4, 0.5f);
     set(&x, 1, "lr_scale", 4, 5);

@@ -1,6 +1,6 @@
-/* options: models with the options of pretrained families. For each row of the table, decoding
- * with a cache gives the logits of the whole text, and the gradients of its parameters agree
- * with differences of the loss. */
+/* options: models with the options of pretrained families. For each entry of the table,
+ * decoding with a cache must result in the logits of the whole text, and the gradients of its
+ * parameters must agree with differences of the loss. */
 #include "check_main.h"
 
 #include "base/error.h"
@@ -18,9 +18,9 @@ enum { SEQ = 24, SETTINGS = 40 };
 
 typedef struct options_case {
     const char *set[16];
-    const char *params[8]; /* whose gradients are checked */
-    int pruned;            /* heads of block 0 that are pruned first */
-    bool no_decode;        /* the task is to classify, which has no decoding */
+    const char *params[8]; /* names of parameters whose gradients are checked */
+    int pruned;            /* number of heads of block 0 that are pruned first */
+    bool no_decode;        /* the task is classification, which has no decoding */
 } options_case;
 
 static const options_case cases[] = {
@@ -79,7 +79,7 @@ static const options_case cases[] = {
              "model.attention_bias=yes", "adapter.gates.plugin=head_gates"},
      .params = {"layers.0.attention.sinks", "layers.0.attention.q_norm.weight"},
      .pruned = 1},
-    /* the choice of groups has steps, so only the last experts have slopes */
+    /* the choice of groups is a step function, so only the last experts have slopes */
     {.set = {"moe.experts=6", "moe.top_k=2", "router.groups=3", "router.topk_groups=1",
              "moe.renormalize=no", "moe.gate_scale=4"},
      .params = {"layers.1.expert.w13"}},
@@ -115,7 +115,7 @@ static void set_value(mf_param *p, int64_t at, float value)
     mf_param_write(p, &value, (size_t)at * sizeof value, sizeof value);
 }
 
-/* Sinks begin at 0, with which the test would not see a mistake in their order. */
+/* Draws the sinks. They begin at 0, and with zeros the test would not detect a wrong order. */
 static void draw_sinks(mf_model *m)
 {
     for (int i = 0; i < mf_store_count(m->store); i++) {
@@ -199,7 +199,7 @@ static double loss_of(mf_model_graph *mg, bool forward_only)
     return (double)*(const float *)mf_tensor_host(mg->loss);
 }
 
-/* Feeds three tokens, then five, then one at a time. */
+/* Decodes three tokens, then five, then one at a time. */
 static void decodes(const options_case *c)
 {
     mf_session *s = opened(c);
@@ -227,7 +227,7 @@ static void decodes(const options_case *c)
     mf_session_close(s);
 }
 
-/* A pruned head gives the same result as a head whose output weights are 0. */
+/* A pruned head must have the same result as a head whose output weights are 0. */
 START_TEST(a_pruned_head_adds_nothing)
 {
     const options_case *c = cases, *end = cases + sizeof cases / sizeof *cases;
@@ -252,7 +252,8 @@ START_TEST(a_pruned_head_adds_nothing)
 }
 END_TEST
 
-/* The slope of the loss along the gradient of a parameter is the gradient's length. */
+/* The slope of the loss in the direction of a parameter's gradient must be the
+ * gradient's length. */
 static void slope(const options_case *c, mf_model_graph *mg, const mf_model *m,
                   const char *name)
 {
@@ -304,7 +305,8 @@ START_TEST(gradients_are_slopes)
 }
 END_TEST
 
-/* The square of the gradient of a row of token_type.weight; 0 if that segment has no token. */
+/* The squared norm of the gradient of a row of token_type.weight; 0 if that segment has
+ * no token. */
 static double of_segment(mf_session *s, int separator_at, int segment)
 {
     mf_model_graph *mg = built(s, MF_MODE_TRAIN, 2);
@@ -382,7 +384,7 @@ START_TEST(what_cannot_be_is_refused)
 }
 END_TEST
 
-/* Angles of YaRN and of Llama 3, as transformers 5.23 computes them for these settings. */
+/* Angles of YaRN and of Llama 3. transformers 5.23 computes these values for these settings. */
 START_TEST(angles_are_scaled)
 {
     const mf_model_config yarn = {.rope_theta = 150000,
@@ -396,7 +398,7 @@ START_TEST(angles_are_scaled)
                                     .rope_factor = 4};
     float f[32];
     mf_rope_factors(&yarn, 64, f);
-    /* the ramp goes from pair 8.0928 to pair 17.3980 */
+    /* the ramp is from pair 8.0928 to pair 17.3980 */
     for (int i = 0; i < 32; i++) {
         const double ramp = fmin(fmax((i - 8.0928) / (17.3980 - 8.0928), 0), 1),
                      want = 1 - ramp + ramp / 32;

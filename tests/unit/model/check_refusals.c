@@ -1,6 +1,6 @@
-/* refusals: models, graphs and caches that are refused, and similar ones that are valid: a
- * priority that comes through a cache, blocks and experts that share. The plugins here are
- * parts of this program, each with one property. */
+/* refusals: models, graphs and caches that are refused, and similar valid ones: a priority that
+ * is passed through a cache, blocks and experts that share weights. The plugins are parts of
+ * this program. Each has one special property. */
 #include "check_main.h"
 
 #include <moefw/plugin.h>
@@ -23,7 +23,7 @@ enum { VOCAB = 11, DIM = 16, SEQ = 8, EXPERTS = 2 };
 
 /* ---- plugins ---- */
 
-static const mf_host *mf; /* the slot */
+static const mf_host *mf; /* the slot of the host table */
 static const mf_option no_options[] = {MF_END_OPTIONS};
 
 #define PLUGIN(kind, type, name, table)                                                        \
@@ -42,7 +42,7 @@ INIT(one_weight)
     return mf->param(ctx, "weight", mf_shape2(d->experts, d->dim), MF_NORMAL(1));
 }
 
-/* Soft routing; the weights of the slots do not matter here. */
+/* A soft router. The weights of its slots do not matter in these tests. */
 ROUTE(route_softly)
 {
     (void)self;
@@ -51,7 +51,7 @@ ROUTE(route_softly)
     return mf->status(g);
 }
 
-/* A router of sequences that lets late tokens go first. */
+/* A router of sequences that gives late tokens priority. */
 ROUTE(route_late_first)
 {
     (void)self;
@@ -81,7 +81,7 @@ static const mf_router by_list = {.size = sizeof by_list,
                                   .init = one_weight,
                                   .route = route_by_list};
 
-enum { MANY = 17 }; /* parameters of an expert */
+enum { MANY = 17 }; /* number of parameters of an expert */
 
 INIT(many_weights)
 {
@@ -128,7 +128,7 @@ INIT(a_table)
     return mf->param(ctx, "table", mf_shape2(3, d->dim), MF_NORMAL(1));
 }
 
-/* The table is added, not multiplied. */
+/* The table is added instead of multiplied. */
 FORWARD(plus_table)
 {
     (void)self;
@@ -184,7 +184,7 @@ typedef struct made {
 
 static int blocks = 2;
 
-/* text begins with more keys of [model]. */
+/* Makes a model. text begins with further keys of [model]. */
 static int make(made *x, const char *text, int ranks)
 {
     const char *path = scratch_path("model.ini");
@@ -337,7 +337,8 @@ START_TEST(caches_that_do_not_fit)
 }
 END_TEST
 
-/* Of each expert the latest tokens are admitted, as the router says. */
+/* For each expert the latest tokens must be admitted, because the router gives
+ * them priority. */
 START_TEST(a_priority_comes_through_the_cache)
 {
     made x;
@@ -355,7 +356,8 @@ START_TEST(a_priority_comes_through_the_cache)
             int taken[EXPERTS] = {0}, dropped = 0;
             ck_assert_int_eq(r->rows, SEQ);
             for (int t = SEQ - 1; t >= 0; t--) {
-                const bool room = taken[chosen[t]]++ < 2; /* floor(0.5 8 1 / 2) */
+                const bool room = taken[chosen[t]]++ < 2; /* the capacity is floor(0.5 8 1
+                                                           * / 2) */
                 ck_assert_int_eq(admitted[t], room ? chosen[t] : -1);
                 dropped += !room;
             }
@@ -388,10 +390,10 @@ START_TEST(memory_for_a_cache_fails)
 }
 END_TEST
 
-/* ---- blocks that share ---- */
+/* ---- blocks that share weights ---- */
 
-/* With one dense block before, blocks 1 and 2 share the experts of block 1, and all attention
- * is that of block 0. */
+/* Block 0 is dense. Blocks 1 and 2 share the experts of block 1, and all blocks share the
+ * attention of block 0. */
 START_TEST(blocks_share_with_the_first_of_their_kind)
 {
     static const char *const there[] = {"layers.0.ffn.w1", "layers.1.expert.w13",

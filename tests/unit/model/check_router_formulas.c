@@ -1,5 +1,6 @@
-/* router_formulas: logits, scores and gates of routers, what dropped assignments add, and which
- * state a skip takes, compared with the formulas of the manual pages, computed in double. */
+/* router_formulas: logits, scores and gates of routers, the outputs of dropped assignments, and
+ * the state that a skip uses. They are compared with the formulas of the manual pages, computed
+ * in double. */
 #include "check_main.h"
 
 #include "base/mem.h"
@@ -26,7 +27,7 @@ static void write_value(mf_param *p, int64_t at, double value)
 
 typedef struct hadamard_case {
     const char *mode, *more[3];
-    double hidden_scale, input_scale; /* s of H h, of H n(x) */
+    double hidden_scale, input_scale; /* s for H h, and s for H n(x) */
 } hadamard_case;
 
 static const hadamard_case hadamards[] = {
@@ -54,7 +55,7 @@ static bool has(const hadamard_case *c, const char *setting)
     return false;
 }
 
-/* Sylvester's matrix: (-1) to the number of bits that i and j both have. */
+/* Element of Sylvester's matrix: (-1) to the number of bits that i and j have in common. */
 static double sylvester(int i, int j)
 {
     int odd = 0;
@@ -63,7 +64,7 @@ static double sylvester(int i, int j)
     return odd ? -1 : 1;
 }
 
-/* n(x): LayerNorm of a token with its weights, or the token. */
+/* n(x): LayerNorm of a token with its weights, or the token itself if there is no norm. */
 static void normalised(const graph *x, bool norm, const float *in, double *out)
 {
     double mean = 0, square = 0;
@@ -92,7 +93,7 @@ static double activated(double a, bool relu)
     return a * 0.5 * (1 + erf(a / sqrt(2)));
 }
 
-/* Logits of one token before the temperature divides them. */
+/* Logits of one token before the division by the temperature. */
 static void hadamard_logits(const graph *x, const hadamard_case *c, const float *in,
                             double *logits)
 {
@@ -123,7 +124,7 @@ static void hadamard_logits(const graph *x, const hadamard_case *c, const float 
         logits[e] = dot(weights(x, "w2") + e * H, u, H) + (double)weights(x, "b2")[e];
 }
 
-/* softmax over the n largest logits, 0 for the others; n = 0: over all. */
+/* softmax over the n largest logits, and 0 for the others; n = 0: over all logits. */
 static void kept_softmax(const double *logits, int n, double *p)
 {
     double sum = 0;
@@ -157,8 +158,8 @@ START_TEST(hadamard_steps_are_those_of_the_manual)
                          c->more[2]};
     graph x;
     open_graph(&x, MF_MODE_EVAL, some, 6, set);
-    /* weights of a norm begin at 1 and 0, with which the test would not see a norm at
-     * another place */
+    /* weights of a norm begin at 1 and 0; with these values the test would not detect a norm at
+     * a wrong place */
     for (int d = 0; !has(c, "router.input_norm=none") && d < DIM; d++) {
         write_value(param(&x, "layers.0.router.norm.weight"), d, 0.5 + 0.1 * d);
         write_value(param(&x, "layers.0.router.norm.bias"), d, 0.3 * (d % 3) - 0.2);
@@ -184,7 +185,8 @@ END_TEST
 
 /* ---- sinkhorn ---- */
 
-/* A = e^(logits - largest of the token); columns get the mass 1 / E, then rows 1 / T. */
+/* A = e^(logits - largest of the token). Alternately, columns are scaled to the sum 1 / E and
+ * rows to 1 / T. */
 static void balanced(const graph *x, int iterations, double (*a)[E])
 {
     const float *logits = mf_tensor_host(x->r->logits);
@@ -213,7 +215,7 @@ static void balanced(const graph *x, int iterations, double (*a)[E])
     }
 }
 
-/* The K chosen experts of each real token are those with the largest values. */
+/* The K chosen experts of each real token must be those with the largest values. */
 static void expect_largest(const graph *x, const double (*a)[E])
 {
     const int32_t *chosen = mf_tensor_host(x->r->chosen);
@@ -259,7 +261,8 @@ END_TEST
 
 /* ---- moe.renormalize ---- */
 
-/* For each token: the sum of its gates, and of the probabilities of its experts. */
+/* Checks for each token the sum of its gates, and the sum of the probabilities of
+ * its experts. */
 static void expect_gates(const char *what, const char *const *set, int n, bool divided)
 {
     graph x;
@@ -303,7 +306,7 @@ START_TEST(who_decides_whether_gates_sum_to_one)
 }
 END_TEST
 
-/* hash, oracle, relu and expert_choice set their gates. */
+/* hash, oracle, relu and expert_choice set their gates themselves. */
 START_TEST(gates_that_routers_set_are_kept)
 {
     static const char *const routers[] = {"router.plugin=hash", "router.plugin=oracle",
@@ -325,8 +328,8 @@ END_TEST
 
 /* ---- moe.dropped ---- */
 
-/* The share of the input that the dropped ones of token t add: 1/k or the gate of each, k as
- * moe.top_k. Sets *ret_n to their number. */
+/* The share of the input that the dropped assignments of token t add: 1/k or the gate for each,
+ * where k is moe.top_k. Sets *ret_n to their number. */
 static double passed_on(const graph *x, int way, int t, int *ret_n)
 {
     const int32_t *chosen = mf_tensor_host(x->r->chosen),
@@ -343,14 +346,15 @@ static double passed_on(const graph *x, int way, int t, int *ret_n)
     return share;
 }
 
-/* relu has a row for each expert, and the same k. */
+/* relu has an assignment for each token and expert, but the same k. */
 START_TEST(each_dropped_assignment_adds_its_share)
 {
     static const char *const ways[] = {"moe.dropped=residual", "moe.dropped=input",
                                        "moe.dropped=scaled_input"},
                              *routers[] = {"router.plugin=linear", "router.plugin=relu"};
     static float y[3][T * DIM];
-    int tokens[2][E + 1] = {{0}}; /* of each router, by the number of dropped assignments */
+    int tokens[2][E + 1] = {{0}}; /* numbers of tokens of each router, by the number of
+                                   * dropped assignments */
     for (int i = 0; i < 6; i++) {
         const int w = i % 3;
         const char *set[] = {"moe.top_k=2", "moe.capacity_factor=0.6", routers[i / 3], ways[w]};
@@ -398,7 +402,7 @@ static double rows_apart(const graph *x, int layer, bool identity)
     return sum;
 }
 
-/* A router that layers share counts once, others once each. */
+/* A router that layers share counts once. Other routers count once each. */
 START_TEST(simbal_counts_each_router_once)
 {
     static const char *const share[] = {"model.share_layers=no", "model.share_layers=yes"},
@@ -420,7 +424,7 @@ END_TEST
 
 /* ---- unet_skip ---- */
 
-/* The loss after all values of a parameter were multiplied by -2. */
+/* The loss after all values of a parameter are multiplied by -2. */
 static double loss_with_other(graph *x, const char *name)
 {
     mf_param *p = param(x, name);
@@ -433,8 +437,8 @@ static double loss_with_other(graph *x, const char *name)
     return scalar(x->mg->task_loss);
 }
 
-/* Block 0 of 4 feeds block 3. With weights that use only h_enc, parameters between the point of
- * h_enc and block 3 have no effect, and earlier ones have. */
+/* Block 0 of 4 feeds block 3. The weights use only h_enc. So parameters between the point of
+ * h_enc and block 3 have no effect, and earlier parameters have one. */
 START_TEST(a_skip_takes_the_state_of_the_manual)
 {
     static const char *const forms[] = {"adapter.skip.form=linear",
@@ -456,7 +460,7 @@ START_TEST(a_skip_takes_the_state_of_the_manual)
         const double loss = scalar(x.mg->task_loss);
         static const struct {
             const char *name;
-            bool effect[2]; /* form = linear, residual */
+            bool effect[2]; /* for form = linear, residual */
         } parts[] = {{"layers.0.attention.out.weight", {true, true}},
                      {"layers.0.expert.w2", {true, false}},
                      {"layers.1.attention.out.weight", {false, false}},
@@ -475,8 +479,8 @@ END_TEST
 
 /* ---- hybrid ---- */
 
-/* For all mixing weights that training may give, probabilities are at least 0; a weight below 0
- * leaves only the other distribution. */
+/* For all mixing weights that training may reach, probabilities are at least 0. A weight below
+ * 0 leaves only the other distribution. */
 START_TEST(hybrid_has_no_negative_probability)
 {
     static const double to[][2] = {{-0.3, 0.4}, {0.7, -2}, {-1, -1}, {0.25, 0.5}};

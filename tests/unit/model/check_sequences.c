@@ -1,6 +1,6 @@
-/* sequences: losses within each sequence, and sums over tokens, in graphs of model.seq and of
- * other lengths, with padding and with sequences of padding only. They are compared with the
- * formulas, computed here from probabilities and gates. */
+/* sequences: losses within each sequence, and sums over tokens, in graphs with sequences of
+ * length model.seq and of other lengths, with padding and with sequences of only padding. They
+ * are compared with the formulas, computed here from probabilities and gates. */
 #include "check_main.h"
 
 #include "base/error.h"
@@ -14,8 +14,8 @@
 enum { B = 6, E = 4, K = 2, MODEL_SEQ = 24 };
 
 /* Graphs with `seq` <= MODEL_SEQ tokens per sequence. B * seq is 48, 72 or 144, always a
- * multiple of MODEL_SEQ, so code that used the model's length would give wrong results without
- * an error. */
+ * multiple of MODEL_SEQ. So code that used the model's length would compute wrong results
+ * without an error. */
 typedef struct graph {
     mf_session *s;
     mf_model_graph *mg;
@@ -23,7 +23,7 @@ typedef struct graph {
     double sum[B][E]; /* sum of the gates of each expert */
 } graph;
 
-/* Fills the inputs. If masked, example b has seq - b tokens, and the last example none. */
+/* Fills the inputs. If masked, example b has seq - b tokens, and the last example has none. */
 static void fill(graph *x, bool masked)
 {
     mf_batch *batch = NULL;
@@ -155,7 +155,8 @@ START_TEST(probabilities_are_summed_over_real_tokens)
         }
         ck_assert_int_eq(mf_moe_tally_new(0, E, K, 0, &t), MF_OK);
         mf_moe_tally_add(t, &x.mg->moe[0]);
-        mf_moe_tally_add(t, &x.mg->moe[0]); /* a second run adds to the sums; the mean stays */
+        mf_moe_tally_add(t, &x.mg->moe[0]); /* a second run adds to the sums, but the mean does
+                                             * not change */
         mf_moe_tally_stats(t, shares, &stats);
         for (int e = 0; e < E; e++)
             ck_assert_double_eq_tol((double)stats.prob_sum[e], 2 * sum[e], 1e-3);
@@ -166,7 +167,8 @@ START_TEST(probabilities_are_summed_over_real_tokens)
         for (int e = 0; e < E; e++)
             ck_assert(stats.load[e] == (float)(stats.count[e] / rows));
         ck_assert_double_eq_tol(stats.max_prob, largest / tokens, 1e-5);
-        /* max_prob is of the most probable expert, top_prob the mean of both chosen ones */
+        /* max_prob belongs to the most probable expert; top_prob is the mean of both
+         * chosen experts */
         ck_assert_double_gt(stats.max_prob, stats.top_prob);
         mf_moe_out without =
             x.mg->moe[0]; /* like a router with assignments but no probabilities */

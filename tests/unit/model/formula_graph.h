@@ -14,10 +14,11 @@ typedef struct graph {
     mf_model_graph *mg;
     const mf_routing *r;
     bool real[T];
-    int tokens; /* number of real ones */
+    int tokens; /* number of real tokens */
 } graph;
 
-/* Example b has length[b] tokens; NULL: all have SEQ. Padding has the id `pad`. */
+/* Fills the batch: example b has length[b] tokens; NULL: all have SEQ. Padding has the
+ * id `pad`. */
 static inline void fill(graph *x, const int *length, int pad)
 {
     mf_batch *batch = NULL;

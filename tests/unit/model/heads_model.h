@@ -53,7 +53,7 @@ static inline void feed(const mf_model_graph *mg)
     }
 }
 
-/* Runs one training graph and returns its loss; the store then has the gradients. */
+/* Runs one training graph and returns its loss; afterwards the store contains the gradients. */
 static inline double run(const made *x, mf_head_tally *tally)
 {
     const mf_model_shape shape = {.mode = MF_MODE_TRAIN, .batch = BATCH, .seq = SEQ};

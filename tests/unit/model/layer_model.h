@@ -22,8 +22,8 @@ static inline bool layer_weightless(int n, const char *const *set)
     return false;
 }
 
-/* Opens a model with the common settings (four experts, sequences of 24 tokens), those of the
- * test, and those of its case. The graph has not run yet. */
+/* Opens a model with the common settings (four experts, sequences of 24 tokens), the settings
+ * of the test, and those of its case. The graph has not run yet. */
 static inline void layer_open(int n, const char *const *own, int n_more,
                               const char *const *more, const mf_model_shape *shape,
                               mf_session **ret_session, mf_model_graph **ret_graph)

@@ -29,8 +29,8 @@ typedef struct layer {
     mf_routing_sums sums;
 } layer;
 
-/* Token choice: each token chooses its K best experts; a capacity admits those with the
- * largest gates. */
+/* Token choice: each token chooses its K best experts. If there is a capacity, the assignments
+ * with the largest gates are admitted. */
 static void choose_experts(layer *l, how mode)
 {
     static const float no_room = 0.75f;
@@ -161,7 +161,7 @@ static bool is_real(const layer *l, int t)
     return !l->mask || ((const float *)mf_tensor_host(l->mask))[t] != 0;
 }
 
-/* The gate of expert e for a token: its probability divided by the sum over the experts `of`,
+/* The gate of expert e for a token: its probability, divided by the sum over the experts `of`,
  * times 1.5. */
 static double gate_of(const float *prob, const int32_t of[K], int e)
 {

@@ -1,5 +1,5 @@
-/* edges: the fast kernels at limits of numbers: the accuracy of exp, Inf and NaN, and rows that
- * must not depend on their neighbours. */
+/* edges: the fast kernels at limits of numbers: the accuracy of exp, Inf and NaN, and that rows
+ * do not depend on their neighbours. */
 #include "check_main.h"
 
 #include <math.h>
@@ -72,7 +72,7 @@ END_TEST
 
 enum { ROWS = 40, N = 50 };
 
-/* Row 7 of a contains a NaN or Inf: only row 7 of the result may have values that are
+/* Row 7 of a contains a NaN or Inf. Only row 7 of the result may contain values that are
  * not finite. */
 static void check_row_7(const char *what, const char *isa, const float *y, int64_t n)
 {
@@ -81,7 +81,7 @@ static void check_row_7(const char *what, const char *isa, const float *y, int64
                   "%s, %s: NaN reaches rows that have none", what, isa);
 }
 
-/* y [rows,N] = a w^T. */
+/* Computes y [rows,N] = a w^T. */
 static void linear(const mf_kernels *k, int64_t rows, const float *a, const float *w, float *y)
 {
     const mf_gemm g = {.m = rows,
@@ -128,7 +128,7 @@ static void norm(const mf_kernels *k, mf_norm_fn kind, int64_t rows, const float
     k->norm(&x, &args);
 }
 
-/* The mean loss of a head whose weight is the identity, and the gradient of a. */
+/* Computes the mean loss of a head whose weight is the identity, and the gradient of a. */
 static void head(const mf_kernels *k, const float *a, const int32_t *target, float *dx,
                  float *loss)
 {
@@ -246,11 +246,12 @@ START_TEST(a_row_has_the_same_bits_alone)
         MF_RUN(k, &x, swiglu, .type = MF_CAST_F32, .rows = 1, .n = N, .a = a + 9 * N, .lda = N,
                .b = a + 9 * N, .ldb = N, .y = one);
         ck_assert(same(one, y + 9 * N, N));
-        for (int gated = 0; gated < 2; gated++) { /* backward recomputes the bits of forward */
+        /* backward recomputes the same bits as forward */
+        for (int gated = 0; gated < 2; gated++) {
             float again[ROWS * N], da[ROWS * N], db[ROWS * N];
             MF_RUN(k, &x, swiglu, .type = MF_CAST_F32, .rows = ROWS, .n = N, .a = a, .lda = N,
                    .b = a, .ldb = N, .gate = gated ? w : NULL, .y = y);
-            memcpy(again, a, sizeof again); /* first the gradient of y, then y */
+            memcpy(again, a, sizeof again); /* first the gradient of y, in place, then y */
             MF_RUN(k, &x, swiglu_backward, .type = MF_CAST_F32, .rows = ROWS, .n = N, .a = a,
                    .lda = N, .b = a, .ldb = N, .gate = gated ? w : NULL, .dy = again, .da = da,
                    .db = db, .y = again);
@@ -263,7 +264,7 @@ START_TEST(a_row_has_the_same_bits_alone)
 }
 END_TEST
 
-/* Rotation by p and back restores the values. */
+/* Rotation by p and by -p restores the values. */
 START_TEST(rope_turns_back)
 {
     static float a[ROWS * N], y[ROWS * N];

@@ -1,5 +1,5 @@
-/* check_expert_merge: rows that several ranks have sent, in one order and back; no rank is
- * needed for that. */
+/* check_expert_merge: the op that merges rows from several ranks into one order, and its
+ * reverse. The test needs no other ranks. */
 #include "check_main.h"
 
 #include <string.h>
@@ -10,11 +10,12 @@
 
 enum { RANKS = 4, ROWS = 5, WIDTH = 3, EXPERTS = 3, ALL = RANKS * ROWS };
 
-/* The second rank sends nothing, the third one as much as it can, all to one expert. */
+/* The second rank sends nothing. The third rank sends as many rows as possible, all to
+ * one expert. */
 static const int32_t counts[RANKS * (EXPERTS + 1)] = {0, 1, 1, 4, 0, 0, 0, 0,
                                                       0, 0, 5, 5, 0, 2, 3, 4};
 static const int32_t merged_offset[EXPERTS + 1] = {0, 3, 9, 13};
-/* The rank and the row of each merged row. */
+/* The rank and the row from which each merged row comes. */
 static const int from[13][2] = {{0, 0}, {3, 0}, {3, 1}, {2, 0}, {2, 1}, {2, 2}, {2, 3},
                                 {2, 4}, {3, 2}, {0, 1}, {0, 2}, {0, 3}, {3, 3}};
 
@@ -94,7 +95,7 @@ START_TEST(rows_that_do_not_fit)
 }
 END_TEST
 
-/* The model refuses such numbers of experts before it builds; the ops do not rely on that. */
+/* The model refuses such numbers of experts before it builds. The ops also refuse them. */
 START_TEST(experts_that_cannot_be_shared)
 {
     const mf_expert_ranks four = {.ranks = RANKS};

@@ -149,7 +149,7 @@ END_TEST
 
 /* ---- fast kernels ---- */
 
-/* Checks that a gradient that is computed alone has the same bits as with all others. */
+/* Checks that each gradient computed alone has the same bits as together with all others. */
 static void check_alone(const mf_op_row *row, const ot_results *all, uint32_t wants)
 {
     for (int i = all->n_out; i < all->n; i++) {
@@ -199,7 +199,7 @@ END_TEST
 #define BF16_TOLERANCE                                                                         \
     0x1p-5 /* inputs are exact; results and gradients are rounded, some repeatedly */
 
-/* For ops that take bf16, compares the results for bf16 inputs with those in f32. */
+/* For ops that accept bf16: compares the results for bf16 inputs with those in f32. */
 START_TEST(bf16)
 {
     static const int threads[] = {1, 2, 4};
@@ -234,8 +234,8 @@ END_TEST
 
 /* ---- refusals ---- */
 
-/* Builds the op on the inputs of the case, but input `wrong` has type u8, and `more` inputs are
- * added. Returns the graph's status. */
+/* Builds the op on the inputs of the case, except that input `wrong` has type u8, and with
+ * `more` additional inputs. Returns the graph's status. */
 static int build_wrong(const mf_op_row *row, int wrong, int more)
 {
     mf_tensor *in[MF_OP_MAX_IN] = {NULL};
@@ -274,7 +274,7 @@ static void ends_in_failure(const mf_op_row *row)
     ck_assert_msg(strstr(mf_error_message(), row->refuse) != NULL,
                   "%s: expected a message with \"%s\", found \"%s\"", row->op, row->refuse,
                   mf_error_message());
-    /* a composed gradient is refused in the scope of gradients */
+    /* a refused composed gradient is reported in the scope of gradients */
     const char *message = mf_error_message(), *named = strstr(message, row->op);
     ck_assert_msg(named == message || (named && wants && strncmp(message, "grad: ", 6) == 0),
                   "the message does not begin with %s: \"%s\"", row->op, message);
@@ -312,7 +312,7 @@ static int refuse(const mf_infer *in, const char *fmt, ...)
     return MF_ESHAPE;
 }
 
-/* More rows than i32 can count: too many for the memory of this test. */
+/* More rows than i32 can count, and too many for the memory of this test. */
 START_TEST(rows_that_have_no_index)
 {
     static const struct {
@@ -350,7 +350,7 @@ END_TEST
 
 /* ---- changed cases ---- */
 
-/* A change of a working case that its op may take or not. */
+/* A change of a working case, which the op may accept or refuse. */
 typedef struct change {
     char text[80];
     mf_op_row row;
@@ -407,8 +407,8 @@ static bool names_op(const mf_op_row *row)
     return strncmp(mf_error_message(), row->op, strlen(row->op)) == 0;
 }
 
-/* The op takes the change and its run ends, with values or with a message; or it is refused
- * with a message. Nothing else may happen, above all no access outside of a tensor. */
+/* The op accepts the change and its run ends, with values or with a message, or it is refused
+ * with a message. No other result is allowed, above all no access outside a tensor. */
 static void takes_or_refuses(const change *c)
 {
     const mf_op_row *row = &c->row;
@@ -461,12 +461,8 @@ static Suite *suite(void)
     const struct {
         const char *name;
         const TTest *test;
-    } modes[] = {{"right", right},
-                 {"gradient", gradient},
-                 {"fast", fast},
-                 {"bf16", bf16},
-                 {"supported", supported},
-                 {"changed", changed_cases}};
+    } modes[] = {{"right", right}, {"gradient", gradient},   {"fast", fast},
+                 {"bf16", bf16},   {"supported", supported}, {"changed", changed_cases}};
     for (int m = 0; m < 6; m++) {
         c = tcase_create(modes[m].name);
         tcase_add_loop_test(c, modes[m].test, 0, n_rows);

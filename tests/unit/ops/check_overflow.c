@@ -1,6 +1,6 @@
-/* overflow: how assignments over capacity are treated, compared with the published formulas,
- * which are computed here from the layer's own probabilities: capacities, admission,
- * reassignment, gates, outputs of dropped tokens. The model is one block of four experts with
+/* overflow: treatment of assignments over capacity: capacities, admission, reassignment, gates,
+ * outputs of dropped tokens. The results are compared with the published formulas, which are
+ * computed here from the layer's own probabilities. The model is one block of four experts with
  * top-1 routing. */
 #include "check_main.h"
 
@@ -22,7 +22,7 @@ typedef struct layer {
     mf_model_graph *mg;
     const float *prob, *gate;
     const int32_t *chosen, *admitted;
-    int n[E], took[E]; /* assignments of each expert: chosen, admitted */
+    int n[E], took[E]; /* number of assignments of each expert: chosen, admitted */
     double dropped, moved;
 } layer;
 
@@ -127,8 +127,8 @@ START_TEST(admission_by_lot)
 }
 END_TEST
 
-/* Token (b, t) is admitted if fewer tokens of its expert than the capacity come before it in
- * the order [seq, batch], in which early tokens of all sequences come first. */
+/* Token (b, t) is admitted if fewer tokens of its expert come before it than the capacity. The
+ * order is [seq, batch], in which early tokens of all sequences come first. */
 START_TEST(admission_by_time)
 {
     const char *set[] = {"moe.priority=time"};
@@ -143,15 +143,15 @@ START_TEST(admission_by_time)
             dropped_of_first += b == 0 && l.admitted[row] < 0;
         }
     ck_assert_int_gt(dropped, 3);
-    /* in the order [batch, seq], the first sequence would lose none */
+    /* in the order [batch, seq], no token of the first sequence would be dropped */
     ck_assert_int_gt(dropped_of_first, 0);
     close_layer(&l);
 }
 END_TEST
 
-/* The published procedure takes the assignments over capacity in the order of their expert,
- * then in the order of the tokens, because there is no importance. Each one goes to the expert
- * with the largest p / (1 + load) that has capacity left. */
+/* The published procedure processes the assignments over capacity in the order of their
+ * experts, then in the order of the tokens, because there is no importance. Each assignment
+ * goes to the expert with the largest p / (1 + load) that has capacity left. */
 START_TEST(overflow_finds_another_expert)
 {
     const char *set[] = {"moe.overflow=reassign"};
@@ -176,7 +176,7 @@ START_TEST(overflow_finds_another_expert)
                 best = e;
                 most = score;
             }
-            ck_assert_int_ge(best, 0); /* the sum of C_i is T, so all fit */
+            ck_assert_int_ge(best, 0); /* the sum of C_i is T, so all tokens fit */
             to[t] = best;
             load[best]++;
             moved++;
@@ -207,7 +207,7 @@ START_TEST(a_bound_on_reassignment_and_the_first_gate)
 END_TEST
 
 /* Outputs of dropped tokens: zero, the layer's input, or the input times p. Weights and batch
- * are the same in all runs, so for other tokens all runs give the same output. */
+ * are the same in all runs, so the outputs of other tokens are equal in all runs. */
 START_TEST(dropped_tokens_pass_on_their_input)
 {
     const char *ways[] = {"moe.dropped=residual", "moe.dropped=input",

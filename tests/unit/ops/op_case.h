@@ -1,18 +1,18 @@
 /* op_case.h: how to add cases for an op to check_ops.
  *
  * Cases are entries of the arrays in op_cases_*.c, one array per family, ended by {0} and
- * listed in check_ops.c. A case says how to call the op and which values are right. The harness
- * makes six tests of it:
+ * listed in check_ops.c. A case defines how to call the op and which values are right. The
+ * harness makes six tests of each case:
  *
- *   right      `ref` and `cpu` give the values that the case's function computes in double by
- *              the contract of the op; on random inputs and on small integers
+ *   right      `ref` and `cpu` compute the same values as the case's function, which follows
+ *              the contract of the op in double; on random inputs and on small integers
  *   gradient   central differences on `ref`, for every input that may have a gradient; skipped
  *              for ops without gradient
  *   fast       `cpu` agrees with `ref` in outputs and gradients (equal bits on integers if the
  *              case is exact), and has equal bits at 1, 2 and 4 threads; the gradient of each
  *              input alone equals the one computed together with the others
- *   bf16       an op that takes bf16 gives nearly the values and gradients of f32, on `ref`
- *              and on `cpu`, with equal bits at 1, 2 and 4 threads
+ *   bf16       an op that accepts bf16 computes nearly the values and gradients of f32, on
+ *              `ref` and on `cpu`, with equal bits at 1, 2 and 4 threads
  *   supported  an additional input, and inputs of a wrong type, are refused with MF_ESHAPE;
  *              cases with `refuse` are refused with a message that contains this text; cases
  *              with `fails` build, and their run, or with `flow` their gradient, ends with that
@@ -20,7 +20,7 @@
  *   changed    with another size, rank or attribute the op is refused with a message that names
  *              it, or its run ends, with values or such a message
  *
- * An op in the table without a case that works fails the suite.
+ * If an op in the table has no working case, the suite fails.
  *
  *     static void right_affine(ot_run *r)
  *     {
@@ -39,13 +39,13 @@
 
 typedef enum ot_kind {
     OT_END,       /* no further inputs */
-    OT_ABSENT,    /* an optional input that is absent */
-    OT_F32,       /* [-2, 2); integers: -4 .. 4 */
-    OT_POSITIVE,  /* [0.25, 1.25); integers: 1 .. 4 */
-    OT_APART,     /* all different, not near each other nor, if their number is even, near 0:
-                   * for ops with kinks and ties */
-    OT_I32,       /* integers lo .. hi */
-    OT_OFFSET,    /* rising offsets from lo to at most hi; some groups are empty */
+    OT_ABSENT,    /* an optional input that is missing */
+    OT_F32,       /* values in [-2, 2); as integers: -4 .. 4 */
+    OT_POSITIVE,  /* values in [0.25, 1.25); as integers: 1 .. 4 */
+    OT_APART,     /* values that are all different and not near one another; if their number is
+                   * even, also not near 0; for ops with kinks and ties */
+    OT_I32,       /* integers from lo to hi */
+    OT_OFFSET,    /* ascending offsets from lo to at most hi; some groups are empty */
     OT_GIVEN_F32, /* the values in data */
     OT_GIVEN_I32
 } ot_kind;
@@ -81,7 +81,7 @@ typedef struct ot_in {
     {                                                                                          \
         .kind = OT_OFFSET, .hi = rows, .dim = {(n) + 1 }                                       \
     }
-/* As OT_GROUPS, but the first group begins at row `first`. */
+/* Like OT_GROUPS, but the first group begins at row `first`. */
 #define OT_PART(n, first, rows)                                                                \
     {                                                                                          \
         .kind = OT_OFFSET, .lo = first, .hi = rows, .dim = {(n) + 1 }                          \
@@ -104,9 +104,10 @@ typedef struct ot_run {
     const mf_attr *attr;
     int n_in, n_out;
     struct {
-        const float *f; /* read f or i, by the input's type; NULL if absent */
+        const float *f; /* read f or i, depending on the input's type; NULL if the input
+                         * is missing */
         const int32_t *i;
-        mf_shape shape; /* rank -1 if absent */
+        mf_shape shape; /* rank -1 if the input is missing */
         int64_t count;
     } in[MF_OP_MAX_IN];
     struct {
@@ -114,26 +115,28 @@ typedef struct ot_run {
         const int32_t *i;
         mf_shape shape;
         int64_t count;
-        double *want; /* expected values, set by the function; NaN: not checked */
+        double *want; /* expected values, which the function sets; NaN: not checked */
     } out[MF_OP_MAX_OUT];
     uint64_t seed, step;
-    bool judged; /* set by a function that checks the outputs itself and does not fill want */
+    bool judged; /* set by a function that checks the outputs itself instead of filling
+                  * in want */
 } ot_run;
 
 typedef struct mf_op_row {
     const char *op;
     ot_in in[MF_OP_MAX_IN];
     mf_attr attr;
-    int n_out; /* 0 means 1 */
+    int n_out; /* number of outputs; 0 means 1 */
     void (*right)(ot_run *r);
     bool exact;         /* with integer inputs, results and gradients must be exact */
-    double tol;         /* tolerance for other inputs, relative to the largest value; 0: 1e-6 */
-    uint32_t flow;      /* bit o: output o receives a gradient; 0: the first */
+    double tol;         /* tolerance for inputs that are not integers, relative to the largest
+                         * value; 0: 1e-6 */
+    uint32_t flow;      /* bit o: output o receives a gradient; 0: the first output */
     uint32_t still;     /* bit i: the gradient of input i exists but is not tested */
-    bool any_type;      /* the op takes inputs of any type */
-    bool ragged;        /* the op takes any number of inputs */
-    const char *refuse; /* building must fail with a message that contains this */
-    int fails;          /* or the run must fail with this code, and `refuse` in the message */
+    bool any_type;      /* the op accepts inputs of any type */
+    bool ragged;        /* the op accepts any number of inputs */
+    const char *refuse; /* building must fail with a message that contains this text */
+    int fails;          /* the run must fail with this code, and with `refuse` in the message */
 } mf_op_row;
 
 extern const mf_op_row mf_op_cases_gemm[];

@@ -39,7 +39,7 @@ RIGHT(same, x)
 
 /* ---- two values ---- */
 
-/* The element of operand `in` that is used for element i of the result. */
+/* The element of operand `in` that belongs to element i of the result. */
 static double operand(const ot_run *r, int in, int64_t i)
 {
     mf_shape to = r->out[0].shape, from = r->in[in].shape;
@@ -180,7 +180,7 @@ const mf_op_row mf_op_cases_elementwise[] = {
     FAR(silu),
     ONE(sigmoid, OT_F),
     FAR(sigmoid),
-    ONE_WITHIN(tanh, OT_F, 1e-5), /* the gradient 1 - y^2 uses a rounded y */
+    ONE_WITHIN(tanh, OT_F, 1e-5), /* the gradient 1 - y^2 uses the rounded y */
     FAR(tanh),
     ONE(softplus, OT_F),
     FAR(softplus),

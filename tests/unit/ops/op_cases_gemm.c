@@ -53,7 +53,7 @@ static void right_matmul(ot_run *r)
     }
 }
 
-/* The group of row i; -1 before the first group and after the last one. */
+/* The group of row i; -1 before the first group and after the last group. */
 static int64_t group_of(const ot_run *r, int in, int64_t i)
 {
     for (int64_t e = 0; e + 1 < r->in[in].count; e++)
@@ -61,8 +61,8 @@ static int64_t group_of(const ot_run *r, int in, int64_t i)
     return -1;
 }
 
-/* The stored row that the gemm reads as row i, through the input `list`, which may
- * be absent. */
+/* The stored row that the gemm reads as row i, through the input `list`. This input may
+ * be missing. */
 static int64_t row_of(const ot_run *r, int list, int64_t i)
 {
     return r->n_in > list && r->in[list].i ? r->in[list].i[i] : i;

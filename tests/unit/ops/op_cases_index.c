@@ -59,8 +59,8 @@ static void right_put(ot_run *r)
         if (r->in[1].i[i] >= 0) r->out[0].want[i / k * width + r->in[1].i[i]] += r->in[0].f[i];
 }
 
-/* The rank of element c in its row: the number of larger ones, of equal ones with a lower
- * index, and, for a NaN, also of all numbers. */
+/* The rank of element c in its row: the number of larger elements and of equal elements with a
+ * lower index. For a NaN, all numbers count as larger. */
 static int64_t rank_of(const float *row, int64_t n, int64_t c)
 {
     int64_t rank = 0;
@@ -105,7 +105,7 @@ static void right_bincount(ot_run *r)
             r->out[0].want[r->in[0].i[i]] += r->in[1].f ? (double)r->in[1].f[i] : 1;
 }
 
-/* Bins by their bounds, without a quotient. */
+/* Computes bins from their bounds, without a division. */
 static void right_score_bins(ot_run *r)
 {
     const int64_t E = r->in[0].shape.dim[1], bins = r->attr->i[0];
@@ -126,14 +126,15 @@ static void right_score_bins(ot_run *r)
     }
 }
 
-/* What six tokens of three experts require (k = 1) without a bias: the (k+1)-th largest score
- * of a token less each of its scores. */
+/* Scores that six tokens of three experts require (k = 1) without a bias: the (k+1)-th largest
+ * score of a token minus each of its scores. */
 static const float required[] = {-.4f, 0, .4f, -.2f,  0,    .3f, -.3f,  .2f, 0,
                                  -.6f, 0, .1f, -.05f, .05f, 0,   -.25f, .5f, 0};
 static const float odd_scores[] = {NAN, -INFINITY, INFINITY, 1, -1, 0, 1e30f, -1e30f};
 static const float some_rows[] = {1, 0, 1, 0.5f};
 
-/* ---- random numbers: those of base/rng, for the stream of a graph's first random node ---- */
+/* ---- random numbers: base/rng defines them, for the stream of a graph's first random
+ * node ---- */
 
 static const char *const first_stream = "#0";
 

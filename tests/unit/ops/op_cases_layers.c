@@ -230,7 +230,7 @@ static void right_cross_entropy(ot_run *r)
 static const int32_t some[] = {2, -1, 0, 6, -3}, nobody[] = {-1, -1, -1, -1, -1};
 static const int32_t beyond[] = {2, 0, 7, 1, 1};
 
-/* Losses and gradients, chosen by attr i0; the logits are computed here. */
+/* Losses and gradients, selected by attr i0. The logits are computed here. */
 static void right_linear_cross_entropy(ot_run *r)
 {
     const int64_t n = r->in[0].shape.dim[0], d = r->in[0].shape.dim[1];
@@ -435,7 +435,7 @@ const mf_op_row mf_op_cases_layers[] = {
      .n_out = 2,
      .right = right_attention,
      .tol = 3e-6},
-    {.op = "attention", /* a gradient of lse, too */
+    {.op = "attention", /* with a gradient of lse */
      .in = {OT_F(10, 8), OT_NO, OT_NO, OT_NO, OT_NO},
      .attr = {.i = {2, 2, 1, 1}, .f = {0.7}},
      .n_out = 2,
@@ -657,7 +657,7 @@ const mf_op_row mf_op_cases_layers[] = {
      .in = {OT_F(5, 4), OT_F(7, 4), OT_F(7), OT_I(0, 6, 5), OT_NO},
      .attr = {.i = {7, 0, 1}},
      .refuse = "expected row losses beside one or two gradients"},
-    {.op = "linear_cross_entropy", /* two chunks */
+    {.op = "linear_cross_entropy", /* the rows need two chunks */
      .in = {OT_F(1500, 3), OT_F(200, 3), OT_F(200), OT_I(-2, 199, 1500), OT_NO},
      .attr = {.i = {7}},
      .n_out = 4,

@@ -59,8 +59,8 @@ static void right_gates(ot_run *r)
     }
 }
 
-/* Tokens 0 and 1 choose one expert with probability 1 and one with 0. Both experts of token 2
- * have a probability near 0. */
+/* Tokens 0 and 1 choose one expert with probability 1 and one with probability 0. Both experts
+ * of token 2 have a probability near 0. */
 static const float corners[] = {1, 0, 0, 0, 0, 1, 1e-30f, 0.5f, 1e-30f, 0.25f, 0.5f, 0.25f};
 static const int32_t corner_choice[] = {0, 1, 0, 2, 0, 2, 1, 2};
 
@@ -145,7 +145,7 @@ static void right_capacity(ot_run *r)
 }
 
 /* Five tokens, top-1, three experts. Tokens 0, 1, 2, 4 choose expert 0, whose capacity is two;
- * token 3 chooses expert 1. By importance token 4 comes before token 2: it gets expert 1
+ * token 3 chooses expert 1. By importance token 4 comes before token 2, so it gets expert 1
  * (0.4 / 2 against 0.1 / 1). Then expert 1 is full, and token 2 gets expert 2, although its
  * probability for expert 1 is higher. */
 static const int32_t five_chosen[] = {0, 0, 0, 1, 0}, five_admitted[] = {0, 0, -1, 1, -1};
@@ -173,9 +173,10 @@ static void right_five_one_move(ot_run *r)
     expect(r, (const int32_t[]){0, 0, -1, 1, 1}, 1);
 }
 
-/* Two tokens, top-2, three experts. The assignment of token 1 to expert 0 was dropped; the
- * token already has expert 1, so only expert 2 remains. That of token 0 to expert 2 was
- * dropped; the token has expert 0, and expert 1 is full, so the assignment stays dropped. */
+/* Two tokens, top-2, three experts. The assignment of token 1 to expert 0 was dropped. The
+ * token already has expert 1, so only expert 2 remains. The assignment of token 0 to expert
+ * 2 was dropped. The token has expert 0, and expert 1 is full, so the assignment
+ * stays dropped. */
 static const int32_t two_chosen[] = {0, 2, 1, 0}, two_admitted[] = {0, -1, 1, -1};
 static const float two_prob[] = {0.5f, 0.1f, 0.4f, 0.4f, 0.5f, 0.1f}, two_cap[] = {1, 1, 1};
 static void right_two(ot_run *r)
@@ -185,8 +186,9 @@ static void right_two(ot_run *r)
 
 /* ---- dispatch ---- */
 
-/* Places by counting. Before assignment i come those of lower experts, then of the same expert
- * those of lower tokens, then of the same token those with a lower index. */
+/* Computes places by counting the assignments that come before assignment i: those of lower
+ * experts; of the same expert, those of lower tokens; of the same token, those with a
+ * lower index. */
 static void right_group(ot_run *r)
 {
     const int64_t rows = r->in[0].count, experts = r->attr->i[1], k = r->attr->i[0];
@@ -244,10 +246,11 @@ static void right_return(ot_run *r)
     }
 }
 
-/* Six assignments of three tokens to experts 1 0 - 1 0 2: grouped order 1 4 0 3 5. */
+/* Six assignments of three tokens to the experts 1 0 - 1 0 2. Their grouped order is 1 4 0
+ * 3 5. */
 static const int32_t six_token[] = {0, 2, 0, 1, 2, -1}, six_place[] = {2, 0, -1, 3, 1, 4};
-/* The same assignments with a token list: token 0 has none, 2 has four, assignment 4 belongs to
- * no token. */
+/* The same assignments with a token list: token 0 has none, token 2 has four, and assignment 4
+ * belongs to no token. */
 static const int32_t list_of_row[] = {1, 2, 2, 2, -1, 2}, list_token[] = {2, -1, 1, 2, 2, -1};
 
 #define N(...)                                                                                 \

@@ -1,5 +1,5 @@
 /* Cases of check_ops: sums, changes of shape and order, functions of rows. Expected values are
- * computed by coordinates. */
+ * computed from coordinates. */
 #include <math.h>
 
 #include "op_case.h"
@@ -28,7 +28,7 @@ static int64_t index_of(mf_shape s, const int64_t at[MF_MAX_RANK])
 
 /* ---- sums ---- */
 
-/* Adds each element of x, times scale, to the result's element into which it is summed. */
+/* Adds each element of x, times scale, to the element of the result that contains its sum. */
 static void add_up(ot_run *r, unsigned axes, double scale)
 {
     mf_shape x = r->in[0].shape, kept = mf_shape0();
@@ -64,7 +64,7 @@ static void right_sum_to(ot_run *r)
     add_up(r, axes, 1);
 }
 
-/* ---- changes of order: the source of element i of the result ---- */
+/* ---- changes of order: each element of the result has one source element ---- */
 
 static double value(const ot_run *r, int in, int64_t i, bool is_int)
 {

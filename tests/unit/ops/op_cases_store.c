@@ -1,5 +1,5 @@
 /* Cases of ops/store.c: ops that write to the memory of a gradient. assign replaces the earlier
- * content, the other ops add to it. */
+ * content; the other ops add to it. */
 #include "op_case.h"
 
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* op_harness.c: builds a case of op_case.h as a graph, fills its inputs, runs it and compares
- * results. Inputs are the same in every build of a case. */
+ * results. The inputs are the same in every build of a case. */
 #include "op_harness.h"
 
 #include <check.h>
@@ -64,7 +64,8 @@ static uint64_t draw(uint64_t input, int64_t i, uint64_t below)
     return mf_rng_below(SEED, 100 + input, 0, (uint64_t)i, below);
 }
 
-/* Different numbers of both signs, a step from each other and at least half a step from 0. */
+/* Fills x with different numbers of both signs, at distances of one step, and at least half a
+ * step from 0. */
 static void fill_apart(uint64_t input, bool whole, float *x, int64_t n)
 {
     int32_t *order = malloc((size_t)(n + 1) * sizeof *order);
@@ -131,7 +132,7 @@ void ot_fill(const mf_op_row *row, bool whole, mf_tensor *const *in)
 mf_graph *ot_build(const mf_op_row *row, uint32_t wants, mf_tensor **in, mf_tensor **ret_out)
 {
     static const char *const names[] = {"in0", "in1", "in2", "in3", "in4", "in5", "in6", "in7"};
-    const mf_opdef *op = mf_op_find(row->op); /* attention reads bf16 in few graphs */
+    const mf_opdef *op = mf_op_find(row->op); /* attention accepts bf16 only in some graphs */
     const bool attention = ot_types == OT_ROUNDED_CAST && op && op->flags & MF_OP_ATTENTION;
     mf_graph *g = mf_graph_new(&(mf_graph_options){.training = true,
                                                    .bf16 = attention,

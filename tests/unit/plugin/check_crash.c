@@ -1,5 +1,5 @@
-/* A fatal signal in a call of a plugin ends the program with status 4 and names plugin, signal,
- * function and layer; elsewhere the process ends by the signal. */
+/* A fatal signal in a call of a plugin ends the program with status 4, and the message names
+ * plugin, signal, function and layer. Outside such a call the process ends by the signal. */
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -23,7 +23,8 @@ typedef struct end {
     const mf_site *site;
 } end;
 
-/* A child process watches for crashes and raises the signal at a site, or at none (NULL). */
+/* Watches for crashes in a child process, and raises the signal at a call site, or outside of
+ * any (NULL). */
 static void get_signal(void *arg)
 {
     const end *e = arg;
@@ -35,7 +36,7 @@ static void get_signal(void *arg)
 START_TEST(signals)
 {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    return; /* the sanitizer's own report comes instead */
+    return; /* with a sanitizer, its own report appears instead */
 #endif
     static const mf_site site = {"mine", "/plugins/mine.so", "route", "layers.3.router"};
     char text[512], expected[128];

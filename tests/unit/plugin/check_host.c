@@ -1,5 +1,5 @@
-/* host: what a plugin may request of the program and return to it, and the messages if it may
- * not. The plugin here is a descriptor in this program. */
+/* host: what a plugin may request from the program and return to it, and the messages after a
+ * violation. The plugin is a descriptor in this program. */
 #include "tests/unit/plugin/plugin_here.h"
 
 #include <fcntl.h>
@@ -187,7 +187,7 @@ START_TEST(a_signal_mask_that_init_changes)
     expect_message(expected);
     sigset_t after;
     ck_assert_int_eq(pthread_sigmask(SIG_SETMASK, &before, &after), 0);
-    ck_assert_int_eq(sigismember(&after, SIGUSR1), _i); /* as before init */
+    ck_assert_int_eq(sigismember(&after, SIGUSR1), _i); /* the same as before init */
 }
 END_TEST
 
@@ -210,7 +210,7 @@ START_TEST(a_rounding_mode_that_init_changes)
 }
 END_TEST
 
-/* Without a free descriptor the folder is only known by its number. */
+/* If no descriptor is free, the current folder is identified only by its inode. */
 START_TEST(a_folder_that_is_out_of_reach)
 {
     mf_guard g;
@@ -385,7 +385,7 @@ ROUTE(silent_of_another_length)
     return MF_OK;
 }
 
-/* Ops of a newer program, or of a table that was written over. */
+/* Ops of a newer program, or of a table that was overwritten. */
 typedef struct newer_op {
     mf_opdef known;
     void *unknown;
@@ -539,9 +539,9 @@ START_TEST(an_expert_without_a_result)
 END_TEST
 
 static const struct {
-    const char *part; /* NULL: the result is accepted */
+    const char *part; /* a part of the refusal; NULL: the result is accepted */
     mf_point point;
-    int64_t width; /* of the result; 0: there is none */
+    int64_t width; /* width of the result; 0: there is no result */
     bool of_another;
 } adapted[] = {
     {NULL, MF_AT_FFN, 6, false},
@@ -588,7 +588,7 @@ static int asks(mf_ctx *ctx, const mf_step *step)
     ck_assert_int_eq(mf_slot->freeze(ctx, "/layers.0.router.weight", true, "why"), MF_OK);
     ck_assert(mf_store_find(store, "layers.0.router.weight")->frozen);
     ck_assert_int_eq(mf_slot->rebuild(ctx, "why"), MF_OK);
-    /* Nothing was recorded here. */
+    /* No value was recorded in this test. */
     ck_assert_int_eq(mf_slot->history(ctx, "loss", 2, past), 0);
     ck_assert_int_eq(mf_slot->head_importance(ctx, 2, heads), 0);
     ck_assert_ptr_null(mf_slot->find(ctx, NULL, 0));
@@ -632,7 +632,7 @@ static void call_missing(void *arg)
     function();
 }
 
-/* The functions of a newer moefw behind those of this one: 16 have a number each. */
+/* Functions of a newer moefw after those of this version. The first 16 are numbered. */
 START_TEST(functions_that_are_missing)
 {
     size_t n = sizeof(mf_host) / sizeof(void (*)(void)) + (size_t)_i;

@@ -1,5 +1,6 @@
-/* judge: what a descriptor points to is checked before it is used: points of adapters, examples
- * of ops, and their device code. The plugins are descriptors in this program. */
+/* judge: everything that a descriptor points to is checked before it is used: points of
+ * adapters, examples of ops, and their device code. The plugins are descriptors in
+ * this program. */
 #include "plugin/load/judge.h"
 
 #include <elf.h>
@@ -25,7 +26,7 @@ static void teardown(void)
     mf_arena_free(arena);
 }
 
-/* MF_OK if part is NULL, else a refusal whose message contains it. */
+/* Checks for MF_OK if part is NULL, else for a refusal whose message contains part. */
 static void expect(int rc, const char *part)
 {
     if (!part) {
@@ -194,7 +195,7 @@ static int on_device(const mf_call *call, const mf_on_device *on)
     }
 static const mf_device_kernel kernels[] = {KERNEL("first"), KERNEL("second"), KERNEL(NULL)};
 
-/* An op with this code for a device that has no rules for images. */
+/* Judges an op with this code, for a device that has no rules for images. */
 static int judge_code(const mf_device_code *code)
 {
     const mf_device_op list[] = {{.size = sizeof *list, .device = "other", .code = code},
@@ -281,7 +282,7 @@ END_TEST
 
 /* ---- device code: images ---- */
 
-/* Initialised, so that the bytes are those of a section of this file. */
+/* Initialised, so that the bytes are in a section of this file. */
 static union {
     unsigned char bytes[256];
     struct {
@@ -295,7 +296,7 @@ static union {
     } fat;
 } image = {{1}};
 
-/* An op of a GPU with `image`. */
+/* Judges an op for a GPU whose code is `image`. */
 static int judge_image(void)
 {
     const mf_device_code code = {.size = sizeof code,
@@ -345,7 +346,7 @@ START_TEST(elf_files)
         (Elf64_Shdr){.sh_type = SHT_PROGBITS, .sh_offset = 200, .sh_size = 57};
     snprintf(expected, sizeof expected, "section 1 ends at byte 257 of %zu", sizeof image);
     expect(judge_image(), expected);
-    image.elf.sections[1].sh_type = SHT_NOBITS; /* takes no bytes of the file */
+    image.elf.sections[1].sh_type = SHT_NOBITS; /* such a section has no bytes in the file */
     expect(judge_image(), NULL);
     h->e_shnum = 4;
     expect(judge_image(), "truncated or damaged ELF file: expected 4 section headers");

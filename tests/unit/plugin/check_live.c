@@ -1,5 +1,5 @@
-/* live: options that plugins say they need may be registered later, or by core's trainer, but
- * must be known when a run begins. */
+/* live: options that plugins require may be registered later, also by core's trainer. When a
+ * run begins, they must be registered. */
 #include "plugin/live.h"
 #include "plugin/instance.h"
 

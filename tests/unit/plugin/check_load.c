@@ -1,6 +1,6 @@
-/* plugin/load: the bytes that are checked, hashed and mapped are the same. The files are copies
- * of built plugins, which are exchanged while they are read. A damaged descriptor and a child
- * that cannot start are errors. */
+/* plugin/load: the same bytes are checked, hashed and mapped. The files are copies of built
+ * plugins, and are exchanged while they are read. A damaged descriptor and a child that cannot
+ * start are errors. */
 #include <dlfcn.h>
 #include <elf.h>
 #include <signal.h>
@@ -41,7 +41,7 @@ static void copy(const char *router, char path[4096], const char *name)
     mf_free(bytes);
 }
 
-/* Changes the file after its first large read, which is that of all its bytes. */
+/* Changes the file after the first large read, which reads all its bytes. */
 static ssize_t changing_pread(int fd, void *to, size_t n, off_t offset)
 {
     const ssize_t got = mf_io_default()->pread(fd, to, n, offset);
@@ -77,7 +77,8 @@ START_TEST(exchanged_while_it_is_read)
 }
 END_TEST
 
-/* Folders that are exchanged while the dynamic linker maps the file, and back. */
+/* Folders that are exchanged while the dynamic linker maps the file, and exchanged
+ * back afterwards. */
 static char folder[4096], strange[4096];
 static bool exchange;
 
@@ -90,7 +91,7 @@ static void exchange_folders(void)
     ck_assert_int_eq(rename(aside, strange), 0);
 }
 
-/* Takes the place of the library's function in this program. */
+/* Replaces the library's function in this program. */
 void *dlopen(const char *file, int mode)
 {
     void *(*real)(const char *, int);
@@ -120,7 +121,7 @@ END_TEST
 
 static bool silent;
 
-/* Takes the place of the library's function in this program. */
+/* Replaces the library's function in this program. */
 int dlinfo(void *handle, int request, void *to)
 {
     int (*real)(void *, int, void *);
@@ -142,7 +143,7 @@ START_TEST(a_linker_that_does_not_tell_where)
 }
 END_TEST
 
-/* A file with a hole: it takes no room on the disk. */
+/* A file with a hole, which needs no space on the disk. */
 START_TEST(a_file_that_is_too_large)
 {
     const mf_loaded *p;
@@ -173,7 +174,8 @@ static Elf64_Sym *descriptor_symbol(char *bytes)
     return NULL;
 }
 
-/* The tables of the file name it, but the dynamic linker finds no local symbols. */
+/* The tables of the file contain the symbol, but the dynamic linker does not find
+ * local symbols. */
 START_TEST(a_local_symbol)
 {
     const mf_loaded *p;
@@ -192,7 +194,7 @@ START_TEST(a_local_symbol)
 }
 END_TEST
 
-/* A file whose only hash table is the older one. Addresses are places in the file. */
+/* A file whose only hash table has the older format. Addresses are offsets in the file. */
 static const struct older {
     Elf64_Ehdr header;
     Elf64_Phdr all, dynamic;
@@ -238,7 +240,7 @@ START_TEST(symbols_of_an_older_hash_table)
     file.symbols[2].st_info = ELF64_ST_INFO(STB_GLOBAL, STT_FUNC);
     ck_assert_int_eq(symbols_of(&file, sizeof file), MF_EPLUGIN);
     ck_assert_ptr_nonnull(strstr(mf_error_message(), "expected a constant, found a function"));
-    /* The number of symbols leads out of the file, or the table itself is outside. */
+    /* The number of symbols exceeds the file, or the table itself is outside the file. */
     file.hash[1] = 1u << 31;
     ck_assert(!mf_symbols_export(bytes, sizeof file, "moefw_backend"));
     file.entries[2].d_un.d_ptr = sizeof file - 4;
@@ -270,8 +272,8 @@ START_TEST(a_new_file_under_an_old_name)
 }
 END_TEST
 
-/* No child process has tried the descriptor first, so only these checks protect against
- * its name. */
+/* No child process has tried the descriptor first. So only these checks protect against a
+ * damaged name. */
 START_TEST(a_damaged_descriptor_of_another_kind)
 {
     mf_loaded loaded;
@@ -296,7 +298,8 @@ static void ignore(void *arg, char *line)
 static const char *const few_texts[] = {"cannot make a pipe to a child process",
                                         "cannot copy a descriptor for a child process"};
 
-/* 0: room for one end of a pipe only; 1: for both, but not for a copy of one. */
+/* Number of free descriptors. 0: enough for one end of a pipe only; 1: for both ends, but not
+ * for a copy of one. */
 START_TEST(no_descriptor_is_left_for_a_child)
 {
     struct rlimit before, few;
@@ -304,7 +307,7 @@ START_TEST(no_descriptor_is_left_for_a_child)
     const mf_child_limits limits = {5, 5};
     const int first = dup(STDERR_FILENO), second = dup(STDERR_FILENO);
     ck_assert_int_ge(first, 3);
-    ck_assert_int_gt(second, first); /* others may be open between the two */
+    ck_assert_int_gt(second, first); /* other descriptors may be open between the two */
     close(first);
     close(second);
     ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &before), 0);
@@ -318,12 +321,12 @@ START_TEST(no_descriptor_is_left_for_a_child)
     ck_assert_int_eq(rc, MF_ERUN);
     ck_assert_ptr_nonnull(strstr(mf_error_message(), few_texts[_i]));
     const int again = dup(STDERR_FILENO);
-    ck_assert_int_eq(again, first); /* none is left open */
+    ck_assert_int_eq(again, first); /* no descriptor is left open */
     close(again);
 }
 END_TEST
 
-/* Makes a program of the shell and sets it as the one that children run. */
+/* Writes a shell script and sets it as the program that child processes run. */
 static void child_is(const char *commands)
 {
     char text[1024];
@@ -339,7 +342,7 @@ START_TEST(a_child_that_a_signal_ends)
     const struct {
         const char *commands, *text;
     } ends[] = {{"kill -9 $$\n", "killed by SIGKILL"},
-                {"kill -40 $$\n", "killed by signal 40"}, /* which has no name */
+                {"kill -40 $$\n", "killed by signal 40"}, /* signal 40 has no name */
                 {"exit 3\n", "ended the process with status 3"}};
     mf_child_end end;
     const mf_child_limits limits = {60, 0};
@@ -361,7 +364,8 @@ START_TEST(a_child_without_its_descriptor)
 }
 END_TEST
 
-/* A file that two lines name is tried once; the message has the line that named it first. */
+/* A file that two lines name is tried only once. The message contains the line that names
+ * it first. */
 START_TEST(one_file_that_is_wanted_twice)
 {
     change = NEVER;

@@ -1,5 +1,5 @@
-/* option: option tables are checked; values are read exactly or refused with the option's name.
- * A value that is refused leaves its field as it was. */
+/* option: option tables are checked. Values are read exactly, or refused with the option's
+ * name. A refused value does not change its field. */
 #include "plugin/option.h"
 
 #include <math.h>
@@ -147,7 +147,7 @@ START_TEST(all_faults)
     ck_assert_int_eq(s.lines[1], 4);
     ck_assert_int_eq(s.lines[2], 5);
     ck_assert_str_eq(s.nearest[2], "sum");
-    ck_assert_int_eq(c.count, 5); /* reading continued */
+    ck_assert_int_eq(c.count, 5); /* the value after the refused one was read */
 }
 END_TEST
 

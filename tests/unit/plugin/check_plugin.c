@@ -1,5 +1,5 @@
 /* plugin: how plugins are found, checked and instantiated, and checked while they run. The
- * plugins here are descriptors in this program; tests/cli/plugins/refuse.bats tests files. */
+ * plugins are descriptors in this program; tests/cli/plugins/refuse.bats tests files. */
 #include "tests/unit/plugin/plugin_here.h"
 
 #include <math.h>
@@ -205,8 +205,8 @@ START_TEST(names)
     ck_assert_int_eq(find("omega", MF_ROUTER), MF_ECONFIG);
     expect_message("a.ini:7: plugin 'omega': expected a router, found an expert");
 
-    /* Drop-ins come before folders; ./FILE is beside the drop-in, other files in a
-     * plugin folder. */
+    /* Drop-ins are searched before folders. ./FILE is in the folder of the drop-in, other files
+     * are in a plugin folder. */
     ck_assert_int_eq(find("gamma", MF_ROUTER), MF_OK);
     ck_assert_ptr_nonnull(strstr(found.path, "plugins.d/./gamma.so"));
     ck_assert_int_eq(find("beta", MF_ROUTER), MF_OK);
@@ -237,7 +237,8 @@ START_TEST(files)
     ck_assert_int_eq(find("omega.so", MF_ROUTER), MF_ENOTFOUND);
     ck_assert_int_eq(find("routers/betta.so", 0), MF_ENOTFOUND);
     expect_message("did you mean 'beta'?");
-    /* Plugin folders precede the path as given; a file without '/' is only searched there. */
+    /* Plugin folders come before the path as given. A file without '/' is searched only in
+     * plugin folders. */
     ck_assert_int_eq(chdir(scratch_path("config")), 0);
     write_text("config/routers/beta.so", "x");
     write_text("config/own.so", "x");
@@ -368,14 +369,14 @@ static int routes_nothing(mf_ctx *ctx, mf_graph *g, const mf_router_in *in, mf_r
 static int routes_wrong_shape(mf_ctx *ctx, mf_graph *g, const mf_router_in *in, mf_routing *out)
 {
     (void)ctx;
-    out->logits = in->x; /* [3,6], not [3,4] */
+    out->logits = in->x; /* its shape is [3,6] instead of [3,4] */
     return mf_slot->status(g);
 }
 static int routes_unknown_param(mf_ctx *ctx, mf_graph *g, const mf_router_in *in,
                                 mf_routing *out)
 {
     out->logits = mf_linear(g, in->x, mf_slot->use(ctx, g, "wieght"), NULL);
-    return MF_OK; /* does not check the status */
+    return MF_OK; /* returns without checking the status */
 }
 static int routes_late_param(mf_ctx *ctx, mf_graph *g, const mf_router_in *in, mf_routing *out)
 {
@@ -483,7 +484,7 @@ START_TEST(live_options)
     ck_assert_int_eq(make("layers.1.router", &b), MF_OK);
     ck_assert_int_eq(mf_store_seal(store, 1, true), MF_OK);
     ck_assert_int_eq(mf_live_register_real(host, "train.lr", &lr, 0, 10), MF_OK);
-    ck_assert_int_eq(mf_live_count(host), 7); /* 2 shared, 2 of each layer, lr */
+    ck_assert_int_eq(mf_live_count(host), 7); /* 2 shared options, 2 of each layer, and lr */
     mf_plughost_set_step(host, 5);
     on_turn = turn_all;
     ck_assert_int_eq(mf_instance_after_step(a, &at_step), MF_OK);
@@ -509,7 +510,7 @@ START_TEST(live_options)
 }
 END_TEST
 
-/* The graph follows the option without being rebuilt. */
+/* The graph uses the new value without being rebuilt. */
 START_TEST(live_in_graph)
 {
     mf_ctx *a;

@@ -1,5 +1,6 @@
-/* Tallies: what a plugin may declare, count and read, the messages if it may not, and what core
- * makes of parts that are not whole. The plugin here is a descriptor in this program. */
+/* Tallies: what a plugin may declare, count and read, the messages after a violation, and what
+ * core does with parts whose values are not whole numbers. The plugin is a descriptor in
+ * this program. */
 #include "tests/unit/plugin/plugin_here.h"
 
 #include <math.h>
@@ -67,7 +68,7 @@ START_TEST(a_name_belongs_to_one_of_both)
 }
 END_TEST
 
-/* Instances of one path share a tally, if it is the same. */
+/* Instances of one path share a tally if both declare it alike. */
 START_TEST(two_instances_of_one_path)
 {
     mf_ctx *a, *b, *c;
@@ -173,8 +174,8 @@ START_TEST(wrong_parts)
 }
 END_TEST
 
-/* Parts of several sizes and forms: a value, twice; a part that is larger than small values;
- * an input, and another view of it. */
+/* Counted parts of several sizes and forms: a value, twice; a part larger than small values
+ * (MF_GRAPH_SMALL); an input, and another view of it. */
 static mf_tensor *taken;
 
 ROUTE(counts)
@@ -275,7 +276,7 @@ START_TEST(parts_that_are_not_whole)
 }
 END_TEST
 
-/* In graphs that do not train nothing is counted. */
+/* Graphs that do not train count nothing. */
 START_TEST(evaluation_counts_nothing)
 {
     mf_ctx *a = instance();

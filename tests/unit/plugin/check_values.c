@@ -1,13 +1,15 @@
-/* values: what a plugin gets of parameters and buffers between steps. Its own buffers are not
- * copied; of all else it gets a copy of every element, and a changed copy ends the call. */
+/* values: which parameters and buffers a plugin receives between steps. Its own buffers are not
+ * copied. For all others it receives a copy of every element. If it changes the copy, the
+ * call fails. */
 #include "tests/unit/plugin/plugin_here.h"
 
 #include <stdio.h>
 
-static int late;   /* 1: after it was asked for once more */
-static int writes; /* what is written to: 0 nothing, 1 the last weight, 2 the other's buffer */
+static int late;   /* 1: the write happens after the values were requested again */
+static int writes; /* where the plugin writes: 0 nowhere, 1 to the last weight, 2 to another
+                    * plugin's buffer */
 
-/* All elements of a copy are there; the own buffer is no copy. */
+/* Checks that a copy contains all elements, and that the own buffer is not a copy. */
 static int reads(mf_ctx *ctx, const mf_step *step)
 {
     static const char *const names[] = {"weight", "/layers.1.router.seen"};
@@ -42,7 +44,7 @@ START_TEST(values_of_others_are_copies)
     ck_assert_int_eq(make("layers.1.router", &b), MF_OK);
     ck_assert_int_eq(mf_store_seal(store, 1, true), MF_OK);
     on_turn = reads;
-    for (int i = 0; i < 12; i++) { /* after a fault the next call is judged by itself */
+    for (int i = 0; i < 12; i++) { /* after a failed call the next call is checked on its own */
         writes = i % 3;
         late = i / 3 % 2;
         const int rc = mf_instance_after_step(a, &step);
@@ -62,7 +64,7 @@ static int logits_only(mf_ctx *ctx, mf_graph *g, const mf_router_in *in, mf_rout
     return mf_slot->status(g);
 }
 
-/* A route that follows a fault is not affected by it. */
+/* A call of route after a failed call is not affected. */
 START_TEST(a_fault_does_not_stay)
 {
     static const mf_step step = {.size = sizeof step, .step = 5};

@@ -1,5 +1,5 @@
-/* A plugin in this program, for tests of the checks of plugins, and of what plugins may do: its
- * functions are those that a test sets. Included once in a program. */
+/* A plugin in this program, for tests of the checks of plugins, and of what plugins may do.
+ * Each test sets its functions. Include this header only once in a program. */
 #ifndef MF_TESTS_PLUGIN_HERE_H
 #define MF_TESTS_PLUGIN_HERE_H
 

@@ -1,5 +1,5 @@
-/* published_parts: experts, regularizers and controllers of published methods against numbers
- * that were computed from their formulas in double. */
+/* published_parts: experts, regularizers and controllers of published methods, compared with
+ * numbers that were computed from their formulas in double. */
 #include "plugins/published.h"
 #include "tests/lib/program.h"
 
@@ -9,7 +9,7 @@
 #define IN(name)          "layers.0.expert." name
 
 static const published cases[] = {
-    /* one of each kind, with gates .3764610 .0187429 .2283351 .3764610 */
+    /* one expert of each kind, with gates .3764610 .0187429 .2283351 .3764610 */
     {EXPERT("mixed"), .given = {"form=relu2", "hidden=1", "constants=1", "copies=1", "zeros=1"},
      .experts = 4, .top_k = 4, .batch = 1, .seq = 1, .dim = 2, .x = NUMBERS("x", 1, -2),
      .set = {NUMBERS(ROUTER_WEIGHT, 1, 0, 0, 1, .5, 0, 0, -.5), NUMBERS(IN("w1"), 2, .5),
@@ -20,7 +20,7 @@ static const published cases[] = {
      .experts = 2, .top_k = 1, .batch = 1, .seq = 1, .dim = 2, .x = NUMBERS("x", 1, -2),
      .set = {NUMBERS(ROUTER_WEIGHT, 0, 0, 99, 0), NUMBERS(IN("constant"), .7, -.4)},
      .want = {NUMBERS("chosen", 1), NUMBERS("y", .7, -.4)}},
-    /* two of the three chosen experts are of one group */
+    /* two of the three chosen experts belong to the same group */
     {EXPERT("grove"), .given = {"group=2", "hidden=1", "adjugate_hidden=1"}, .experts = 4,
      .top_k = 3, .batch = 1, .seq = 1, .dim = 1, .x = NUMBERS("x", 2),
      .set = {NUMBERS(ROUTER_WEIGHT, .4, -.1, .2, 0),
@@ -60,8 +60,8 @@ START_TEST(numbers_of_the_formulas)
 }
 END_TEST
 
-/* The answers of experts to rows are M = (3 1 2, 1 2 2.5, .5 1 4). W_j has a single row, so
- * M_ij = |W_j[i]|; the harness's experts have d rows. */
+/* The outputs of experts for the rows are M = (3 1 2, 1 2 2.5, .5 1 4). W_j has a single row,
+ * so M_ij = |W_j[i]|. The harness's experts have d rows. */
 START_TEST(erc_compares_answers)
 {
     static const double M[3][3] = {{3, 1, 2}, {1, 2, 2.5}, {.5, 1, 4}};
@@ -85,7 +85,8 @@ START_TEST(erc_compares_answers)
             w[i] = i % 9 < 3 ? (float)M[i % 3][i / 9] : 0;
         ck_assert_int_eq(mf_harness_run(h, NULL), MF_OK);
         const double found = published_number(h->penalty, 0);
-        /* eps is sqrt(2) / 2: each answer is at most 1.71 times as strong, or a fifth */
+        /* eps is sqrt(2) / 2, so each output is at most 1.71 times as large, or at least
+         * a fifth */
         if (noise)
             ck_assert(found >= 0 && fabs(found - .1) > 1e-3);
         else
@@ -100,7 +101,8 @@ END_TEST
 typedef struct steered {
     const char *plugin, *given[3];
     int experts, steps;
-    double count[4], per_token, bias[2][4]; /* after the first step, and after the second */
+    double count[4], per_token, bias[2][4]; /* biases after the first step, and after the
+                                             * second step */
 } steered;
 
 static const steered controllers[] = {
@@ -158,7 +160,7 @@ START_TEST(biases_follow_the_counts)
 }
 END_TEST
 
-/* A schedule that rounds gives moe.top_k whole numbers, and sets it only where they change. */
+/* A schedule that rounds sets moe.top_k to whole numbers, and only when the number changes. */
 START_TEST(a_schedule_of_whole_numbers)
 {
     static const double wanted[] = {4, 4, 3, 3, 2, 2, 1, 1};

@@ -1,5 +1,6 @@
-/* published_routers: routers of published methods against numbers that were computed from their
- * formulas in double, and what they draw against the distribution that the formula names. */
+/* published_routers: routers of published methods, compared with numbers that were computed
+ * from their formulas in double. Random choices are compared with the distribution of
+ * the formula. */
 #include "plugins/published.h"
 #include "base/rng.h"
 #include "tests/lib/program.h"
@@ -56,7 +57,8 @@ static const published cases[] = {
                      0, 0),
              NUMBERS("layers.0.router.group", 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 1)},
      .want = {NUMBERS("chosen", 0, 1), NUMBERS("gate", .4550542, .1674051)}},
-    /* the logits of layer 1 are those of its own input, 2 x, and G times those of layer 0 */
+    /* the logits of layer 1 are the sum of those of its own input, 2 x, and of G times those of
+     * layer 0 */
     {ROUTER("residual"), .experts = 2, .top_k = 2, .batch = 1, .seq = 1, .dim = 2, .layers = 2,
      .x = NUMBERS("x", 1, 2),
      .set = {NUMBERS(WEIGHT, EYE2), NUMBERS("layers.1.router.weight", EYE2),
@@ -68,7 +70,7 @@ static const published cases[] = {
      .set = {NUMBERS(WEIGHT, 1, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1)},
      .want = {NUMBERS("prob", .194476, .071544, .117956, .087384, .528641),
               NUMBERS("chosen", 4, 0), NUMBERS("gate", 0, 1)}},
-    /* a token whose experts are all zero experts gets nothing, and no NaN */
+    /* if all experts of a token are zero experts, its output is 0 and not NaN */
     {ROUTER("residual"), .given = {"zero_experts=2"}, .experts = 3, .top_k = 1, .batch = 1,
      .seq = 1, .dim = 3, .x = NUMBERS("x", 0, 2, 1), .set = {NUMBERS(WEIGHT, EYE3)},
      .want = {NUMBERS("chosen", 1), NUMBERS("gate", 0)}},
@@ -87,7 +89,7 @@ static const published cases[] = {
      .want = {NUMBERS("chosen", 0, 1, -1), NUMBERS("loss", 2.4142136),
               NUMBERS("gate", .5, .5, 0),
               NUMBERS("grad layers.0.router.threshold", 4.375, -.0159289, 0)}},
-    /* no expert is open: none in training, the best one in evaluation */
+    /* no expert is open: in training the token gets none, in evaluation the best expert */
     {ROUTER("dynmoe"), .experts = 2, .top_k = 1, .batch = 1, .seq = 1, .dim = 2,
      .training = true, .x = NUMBERS("x", 3, 4),
      .set = {NUMBERS(WEIGHT, EYE2), NUMBERS("layers.0.router.threshold", 2, 2)},
@@ -105,7 +107,8 @@ static const published cases[] = {
      .set = {NUMBERS(WEIGHT, EYE2), NUMBERS("layers.0.expert.weight", EYE2, EYE2)},
      .want = {NUMBERS("chosen", 0),
               NUMBERS("grad " WEIGHT, 1.9845534, 1.9547851, -1.9845534, -1.9547851)}},
-    /* the mask leaves the first two; the second expert is drawn from what lies near to it */
+    /* after the mask two experts remain; the second expert is drawn from those with
+     * near scores */
     {ROUTER("sparsemixer"), .given = {"jitter=0.01"}, .experts = 4, .top_k = 2, .batch = 1,
      .seq = 1, .dim = 4, .x = NUMBERS("x", 2, 1.99, 1, -3), .set = {NUMBERS(WEIGHT, EYE4)},
      .want = {NUMBERS("chosen", 0, 1), NUMBERS("gate", .5025, 1)}},
@@ -117,7 +120,7 @@ static const published cases[] = {
              NUMBERS("layers.0.router.selector.bias", 0, 0)},
      .want = {NUMBERS("gate", .0606171, .0329278, .3690690, .5373861),
               NUMBERS("loss", 1.4158588)}},
-    /* number 3 has no expert */
+    /* the binary number 3 belongs to no expert */
     {ROUTER("dselect_k"), .given = {"rows=top_k"}, .experts = 3, .top_k = 2, .batch = 1,
      .seq = 1, .dim = 1, .x = NUMBERS("x", 1),
      .set = {NUMBERS("layers.0.router.bit.weight", .25, -.1, .5, .3),
@@ -131,7 +134,13 @@ static const published cases[] = {
      .set = {NUMBERS(WEIGHT, EYE4)},
      .want = {NUMBERS("score", 1.458399, 1.145976, .832555, .559698),
               NUMBERS("gate", .839971, .660029)}},
-    /* softplus is 0 in f32: no gradient, and no NaN */
+    /* s = softmax(z) chooses with the bias, which is not in the gates */
+    {ROUTER("sigmoid_bias"), .given = {"score=softmax"}, .experts = 4, .top_k = 2, .batch = 1,
+     .seq = 1, .dim = 4, .x = NUMBERS("x", 2, 1, 0, -1),
+     .set = {NUMBERS(WEIGHT, EYE4), NUMBERS("layers.0.router.bias", 0, 0, .2, 0)},
+     .want = {NUMBERS("score", .643914, .236883, .287144, .032059),
+              NUMBERS("gate", .880797, .119203)}},
+    /* softplus is 0 in f32: the gradient is 0 and not NaN */
     {ROUTER("sigmoid_bias"), .given = {"score=sqrt_softplus"}, .experts = 2, .top_k = 2,
      .batch = 1, .seq = 1, .dim = 2, .training = true, .x = NUMBERS("x", -200, -150),
      .set = {NUMBERS(WEIGHT, EYE2)},
@@ -157,7 +166,7 @@ START_TEST(numbers_of_the_formulas)
 }
 END_TEST
 
-/* ---- hash: tables of files ---- */
+/* ---- hash: tables in files ---- */
 
 /* Writes a table whose line i has the experts i mod 3 and 3, and then `last`. */
 static const char *table_file(int lines, const char *last)
@@ -174,7 +183,8 @@ static const char *table_file(int lines, const char *last)
     return option;
 }
 
-/* Gates are s / sum s x 1.5 of z = (2, 1, 0, -1), whose s are those of sigmoid_bias above. */
+/* Gates are 1.5 s / sum s for z = (2, 1, 0, -1). The values s are those of
+ * sigmoid_bias above. */
 START_TEST(hash_takes_experts_from_a_file)
 {
     static const double s[] = {1.458399, 1.145976, .832555, .559698};
@@ -297,11 +307,12 @@ START_TEST(base_finds_the_best_assignment)
 }
 END_TEST
 
-/* ---- draws: z = (2, 1.6, 1.2, -3), of which jitter = 0.25 leaves the first three ---- */
+/* ---- draws with z = (2, 1.6, 1.2, -3); jitter = 0.25 keeps the first three ---- */
 
 enum { DRAWS = 4000 };
 
-/* Shares of the first choices, and of those of expert 1 whose gate is a third of p. */
+/* Computes the shares of the first choices, and the share of choices of expert 1 whose gate is
+ * a third of p. */
 static void draw_first(const char *plugin, const char *option, double share[4],
                        double *ret_third, double p1)
 {

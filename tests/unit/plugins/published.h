@@ -1,6 +1,6 @@
-/* published.h: a plugin in the harness of `plugin check`, with inputs and parameters of a test,
- * for comparison with numbers that were computed from the published formula by other means. A
- * router's weight that is the identity gives the tokens as logits. */
+/* published.h: runs a plugin in the harness of `plugin check` with the inputs and parameters of
+ * a test. The results are compared with numbers that were computed from the published formula
+ * by other means. If a router's weight is the identity, the logits equal the tokens. */
 #ifndef MF_TESTS_PUBLISHED_H
 #define MF_TESTS_PUBLISHED_H
 
@@ -16,9 +16,10 @@
 
 enum { PUBLISHED_NUMBERS = 24, PUBLISHED_LISTS = 8 };
 
-/* A name and numbers. Names of parameters are full; of results: logits, score, prob, gate,
- * chosen, dispatch, combine, loss (the router's first), y (what the layer adds), penalty (of a
- * regularizer), "grad PARAMETER". "1:" before a result takes it from the second layer. */
+/* A name and numbers. Names of parameters are full names. Names of results are logits, score,
+ * prob, gate, chosen, dispatch, combine, loss (the router's first), y (what the layer adds),
+ * penalty (of a regularizer), and "grad PARAMETER". With the prefix "1:" the result is that of
+ * the second layer. */
 typedef struct numbers {
     const char *name;
     int n;
@@ -39,10 +40,10 @@ typedef struct published {
     const char *label;
     mf_kind kind;
     const char *plugin;
-    const char *given[PUBLISHED_LISTS]; /* options, "scale=2" */
+    const char *given[PUBLISHED_LISTS]; /* options such as "scale=2" */
     int32_t experts, top_k, batch, seq, dim, layers;
     bool training;
-    int length; /* real tokens of the first sequence; 0: all are */
+    int length; /* number of real tokens of the first sequence; 0: all are real */
     numbers x;  /* [batch seq, dim] */
     numbers set[PUBLISHED_LISTS], want[PUBLISHED_LISTS];
 } published;
@@ -91,7 +92,8 @@ static inline void published_keep(const published *c, mf_harness *h)
         }
 }
 
-/* Inputs and parameters of the case. `ones` are the weights of y in the loss: all 1. */
+/* Fills in the inputs and parameters of the case. `ones`: the weights of y in the loss are
+ * all 1. */
 static inline void published_fill(const published *c, mf_harness *h)
 {
     float *x = mf_tensor_input(h->x), *ones = mf_tensor_input(h->weights);

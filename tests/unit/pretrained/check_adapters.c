@@ -1,6 +1,6 @@
-/* adapters: folders of PEFT that cannot be read, and runs whose adapters have no form there or
- * a special one: other ranks, dropout, the output head, experts that are stored transposed.
- * check_peft has the values. */
+/* adapters: folders of PEFT that cannot be read, and runs whose adapters cannot be expressed in
+ * PEFT's form or need a special form: other ranks, dropout, the output head, experts that are
+ * stored transposed. check_peft checks the values. */
 #include "check_main.h"
 
 #include <stdio.h>
@@ -27,7 +27,7 @@ static void must(int rc)
 
 /* ---- reading ---- */
 
-/* A linear layer, two that have the same name and sizes, and experts. */
+/* A linear layer, two linear layers with the same name and sizes, and experts. */
 static const mf_peft_module modules[] = {
     {.name = "m.q", .rows = {.n = 4}, .experts = 1, .inputs = 4},
     {.name = "m.wide", .rows = {.n = 1}, .experts = 1, .inputs = 1},
@@ -64,7 +64,7 @@ static int read_adapter(const char *folder, const char *config, const models_ten
 
 #define LORA "{\"peft_type\":\"LORA\",\"lora_alpha\":2,\"peft_version\":\"0.19.1\""
 
-/* A config without a weight file, and configs and files that are refused. */
+/* A configuration without a weight file, and configurations and files that are refused. */
 START_TEST(adapters_that_are_refused)
 {
     static const models_tensor
@@ -126,8 +126,9 @@ END_TEST
 
 /* ---- joining ---- */
 
-/* One A serves several changes only if it is the same, with the same factor, and no row is
- * changed twice: else their ranks are added. The weight's change is the sum in all cases. */
+/* Several changes can share one matrix A only if it is the same for all of them, with the same
+ * factor, and no row is changed twice. Otherwise their ranks are added. The weight's change is
+ * the sum in all cases. */
 START_TEST(changes_that_share_no_matrix)
 {
     static const float a[] = {1, 2}, b1[] = {5, 6}, b2[] = {7, 8};
@@ -137,9 +138,9 @@ START_TEST(changes_that_share_no_matrix)
         double alpha;
         int64_t rank;
     } cases[] = {{{2, 2, 0}, false, 2, 1},
-                 {{2, 2, 0}, true, 2, 2}, /* the same factor, in other words */
+                 {{2, 2, 0}, true, 2, 2}, /* the same factor, written differently */
                  {{2, 2, 0}, false, 3, 2},
-                 {{1, 2, 0}, false, 2, 2}}; /* row 1 twice */
+                 {{1, 2, 0}, false, 2, 2}}; /* row 1 occurs twice */
     const mf_low_rank c1 = {
         .rows = {0, 2, 0}, .experts = 1, .inputs = 2, .rank = 1, .alpha = 2, .a = a, .b = b1};
     const mf_rows all = {0, 4, 0};
@@ -185,7 +186,7 @@ static mf_session *open_run(const char *run)
     return s;
 }
 
-/* Makes a run with adapters of a model and exports them. */
+/* Makes a run with adapters from a model and exports the adapters. */
 static int export_with(const char *base, int n, const char *const *set, const char *out)
 {
     const char *run = scratch_path("adapted");
@@ -225,8 +226,9 @@ static void has_shape(const char *folder, const char *name, int64_t rows, int64_
     mf_st_close(f);
 }
 
-/* Sections with other ranks and alphas are patterns of the modules' names; the output head has
- * its own name; imported again, the adapters give the same model. */
+/* In PEFT's configuration, sections with other ranks and alphas are patterns of module names,
+ * and the output head has its own name. After a new import the adapters result in the
+ * same model. */
 START_TEST(ranks_alphas_and_the_output_head)
 {
     static const char *const set[] = {
@@ -243,7 +245,7 @@ START_TEST(ranks_alphas_and_the_output_head)
     import(folder, NULL, base);
     must(export_with(base, (int)(sizeof set / sizeof *set), set, out));
     mf_json *config = config_of(out);
-    /* The order is that of the family's rules, in which the head comes first. */
+    /* The order is that of the family's rules, in which the head is first. */
     has_number(config, "r", 2);
     has_number(config, "lora_alpha", 4);
     const mf_json *ranks = mf_json_get(config, "rank_pattern"),
@@ -272,8 +274,8 @@ START_TEST(ranks_alphas_and_the_output_head)
 }
 END_TEST
 
-/* Parameters of routers and experts: PEFT has no dropout there. Experts of gpt-oss are stored
- * [in,out], and gate and up alternately. */
+/* Parameters of routers and experts, for which PEFT has no dropout. gpt-oss stores experts as
+ * [in,out], with the rows of gate and up alternately. */
 START_TEST(parameters_without_dropout)
 {
     static const char *const set[] = {"adapter.a.plugin=lora",
@@ -287,7 +289,7 @@ START_TEST(parameters_without_dropout)
     mf_json *config = config_of(out);
     has_number(config, "lora_dropout", 0);
     mf_json_free(config);
-    /* A [E r,in], B [out,E r] */
+    /* shapes: A [E r,in], B [out,E r] */
     has_shape(out, "base_model.model.model.layers.0.mlp.router.lora_A.weight", 2, 32);
     has_shape(out, "base_model.model.model.layers.0.mlp.experts.base_layer.lora_B.weight", 64,
               8);
@@ -311,7 +313,7 @@ START_TEST(parameters_without_dropout)
 }
 END_TEST
 
-/* Heads of queries and keys of DeepSeek are rows of two weights, so that only the attention's
+/* In DeepSeek, the heads of queries and keys are rows of two weights. So only the attention's
  * output is a linear layer for adapters. */
 START_TEST(attention_by_a_latent)
 {
@@ -326,7 +328,7 @@ START_TEST(attention_by_a_latent)
 }
 END_TEST
 
-/* A model that PEFT, or a model folder, cannot express is refused; the message names the
+/* A model that PEFT, or a model folder, cannot express is refused. The message names the
  * section or weight. */
 START_TEST(adapters_without_a_form)
 {
@@ -359,7 +361,7 @@ START_TEST(adapters_without_a_form)
 }
 END_TEST
 
-/* Keys of patterns are as Python's re.match("(.*\\.)?(KEY)$", NAME) takes them. */
+/* Keys of patterns match like Python's re.match("(.*\\.)?(KEY)$", NAME). */
 START_TEST(patterns)
 {
     static const struct {

@@ -1,6 +1,6 @@
-/* defaults: keys that a config.json lacks, holds as null, or holds twice mean what
- * transformers takes. tests/golden/pretrained/defaults has its defaults, and its logits for
- * some config.json. */
+/* defaults: for keys that are missing in a config.json, are null, or occur twice, the values of
+ * transformers are used. tests/golden/pretrained/defaults contains these values, and logits of
+ * transformers for some config.json. */
 #include "check_main.h"
 
 #include <math.h>
@@ -49,7 +49,8 @@ static mf_json *read_json(const char *path)
 
 /* ---- the table ---- */
 
-/* A value of the golden file as the table writes it; numbers are compared as numbers. */
+/* Whether a value of the golden file equals the text in the table. Numbers are compared
+ * as numbers. */
 static bool same(const mf_json *v, const char *text)
 {
     double number;
@@ -61,7 +62,7 @@ static bool same(const mf_json *v, const char *text)
     return strcmp(text, "null") == 0;
 }
 
-/* Keys that only models' own programs read. */
+/* Whether only the program that was published with the model reads the key. */
 static bool is_older(const char *family, const char *key)
 {
     static const char *const older[][2] = {{"bert", "position_embedding_type"},
@@ -111,7 +112,7 @@ static int read_keys(const char *text, mf_arena *arena, mf_json **ret_json, mf_k
     return mf_keys_read(family, "config.json", *ret_json, arena, ret);
 }
 
-/* A config.json with nothing but a model_type is the configuration class without arguments. */
+/* A config.json with only a model_type means the configuration class without arguments. */
 START_TEST(no_keys)
 {
     static const struct {
@@ -184,8 +185,7 @@ START_TEST(no_keys)
 }
 END_TEST
 
-/* The meaning of a text of keys: the value of one of our options, or the message of
- * the refusal. */
+/* What a text of keys means: the value of one of our options, or the message of a refusal. */
 START_TEST(nulls_and_spellings)
 {
     static const struct {
@@ -238,7 +238,7 @@ START_TEST(nulls_and_spellings)
          "\"factor\":2}",
          "model", "rope_scaling", "linear"},
         {"\"model_type\":\"llama\",\"partial_rotary_factor\":0.5", "model", "head_dim", "128"},
-        /* refused, as transformers does */
+        /* refused, as in transformers */
         {"\"model_type\":\"deepseek_v2\"", NULL, NULL,
          "num_experts_per_tok: expected this key, a whole number"},
         {"\"model_type\":\"llama\",\"rms_norm_eps\":null", NULL, NULL,
@@ -363,7 +363,7 @@ static void put(mf_jw *w, const mf_json *v)
     }
 }
 
-/* Makes the folder: the case's config.json, and links to the other files of its model. */
+/* Makes a folder with the case's config.json and links to the other files of its model. */
 static void make_folder(const char *name, const char *folder)
 {
     char base[PATH], path[PATH];
@@ -429,7 +429,7 @@ START_TEST(logits)
     must(mf_tokens_save(s, &t, path, &loss));
     float *theirs = read_logits(golden(name, ".safetensors"), &n),
           *ours = read_logits(path, &m);
-    ck_assert_uint_ge(m, n); /* theirs are of the last positions */
+    ck_assert_uint_ge(m, n); /* transformers' logits are for the last positions only */
     for (uint64_t i = 0; i < n; i++)
         most = fmax(most, fabs((double)theirs[i] - (double)ours[m - n + i]));
     printf("# %s: logits differ by %.2g\n", cases[_i], most);

@@ -1,5 +1,5 @@
-/* families: what a config.json means as settings, and which of its values are refused by key.
- * Only config.json is read here; whole models are in check_pretrained. */
+/* families: which settings a config.json means, and which of its values are refused, with their
+ * keys. Only config.json is read here; check_pretrained tests whole models. */
 #include "check_main.h"
 
 #include <stdio.h>
@@ -30,7 +30,7 @@
     "\"kv_lora_rank\":8,\"v_head_dim\":8,\"moe_intermediate_size\":8,\"n_routed_experts\":4,"  \
     "\"num_experts_per_tok\":2,\"intermediate_size\":32," DECODER
 
-/* Reads a config.json of one object; the keys are those of text. */
+/* Reads the keys of a config.json that consists of the members in `text`. */
 static int read_keys(const char *text, mf_arena *arena, mf_json **ret_json, mf_keys *ret)
 {
     char whole[65536];
@@ -127,8 +127,8 @@ START_TEST(values_that_are_refused)
 }
 END_TEST
 
-/* The list of blocks with a window has room for 160 characters: 300 blocks of which every other
- * one has one need more. */
+/* The list of blocks with a window can hold 160 characters. 300 blocks with a window in every
+ * second block need more. */
 START_TEST(too_many_blocks_with_a_window)
 {
     char text[16384] = "\"model_type\":\"gpt_oss\",\"sliding_window\":8,"

@@ -1,6 +1,6 @@
-/* folders: imports and exports of small folders that are made here: which folders are
- * refused, with which message, and which files remain; weights that stay packed, upcycled, or
- * are quantized. */
+/* folders: imports and exports of small folders that are made here. The tests check which
+ * folders are refused, with which message, and which files remain, and weights that stay
+ * packed, are upcycled, or are quantized. */
 #include "check_main.h"
 
 #include <math.h>
@@ -72,7 +72,7 @@ static void write_text(const char *path, const char *text)
     scratch_write(path, text, strlen(text));
 }
 
-/* Replaces a text of a file, which must be there. */
+/* Replaces a text in a file. The text must occur in the file. */
 static void replace(const char *path, const char *old, const char *new)
 {
     size_t n;
@@ -101,8 +101,8 @@ static void replace(const char *path, const char *old, const char *new)
 static const models_tensor half[] = {{"model.norm.weight", MF_ST_F32, 1, {16}}, ENDED},
                            none[] = {{"x", MF_ST_F32, 1, {4}}, ENDED};
 
-/* Two files of which both have a tensor, an index with a tensor that no file has, and a file
- * that is no JSON object. */
+/* Two files with the same tensor, an index with a tensor that is in no file, and a file that is
+ * not a JSON object. */
 START_TEST(files_that_do_not_agree)
 {
     const char *folder = scratch_path("model"), *run = scratch_path("new");
@@ -125,8 +125,8 @@ START_TEST(files_that_do_not_agree)
 }
 END_TEST
 
-/* An index of n tensors, in files of their own, or without any; in order, which
- * is cheaper. */
+/* Reads an index of n tensors. With `files` each tensor has a file of its own, else there are
+ * no files. The tensors are in order, which is faster. */
 static int read_index(int n, bool files)
 {
     mf_arena *arena = mf_arena_new();
@@ -167,8 +167,8 @@ START_TEST(checksums_of_a_file_that_is_gone)
 }
 END_TEST
 
-/* A head that config.json calls tied has other values; the directory that was there before is
- * empty again. */
+/* config.json declares the head tied, but its values differ from the embedding. The run
+ * directory existed before, and must be empty again afterwards. */
 START_TEST(an_import_that_fails_leaves_the_directory_empty)
 {
     const char *folder = scratch_path("model"), *run = scratch_path("there");
@@ -188,7 +188,8 @@ START_TEST(an_import_that_fails_leaves_the_directory_empty)
 }
 END_TEST
 
-/* Without a name for the run, it gets that of the folder. */
+/* A run without a given name gets the name of the folder, also if the path ends with
+ * a slash. */
 START_TEST(a_slash_behind_the_folder)
 {
     char here[PATH];
@@ -253,8 +254,8 @@ static void compare_logits(const char *a, const char *b, double most)
     free(y);
 }
 
-/* Experts in MXFP4 that are read as they are compute what their copies in f32 do, and an export
- * has their bytes. */
+/* Experts in MXFP4 that are read in their stored form compute the same as their copies in f32,
+ * and an export contains the same bytes. */
 START_TEST(experts_of_four_bits)
 {
     const char *folder = scratch_path("oss"), *mapped = scratch_path("mapped"),
@@ -268,7 +269,7 @@ START_TEST(experts_of_four_bits)
     mf_remove_tree(copied);
     mf_remove_tree(out);
     must(mf_import(folder, NULL, mapped, &r));
-    /* the matrices: embedding, head, attention, router, and 4 x (64 + 32) x 32 of experts */
+    /* only matrices: embedding, head, attention, router, and 4 x (64 + 32) x 32 of experts */
     ck_assert_int_eq(r.stored, 2 * 16 * 32 + 4 * 32 * 32 + 4 * 32 + 4 * 96 * 32);
     mf_free(r.run);
     must(mf_import(folder, &copy, copied, &r));
@@ -314,7 +315,8 @@ START_TEST(upcycling)
 }
 END_TEST
 
-/* A dense model whose half blocks have biases gives them to its experts, or is refused. */
+/* A dense model in which half of the blocks have biases. Either its experts get these biases,
+ * or it is refused. */
 START_TEST(upcycling_with_biases)
 {
     const char *source = getenv("srcdir"), *dense = scratch_path("dense"),
@@ -337,7 +339,8 @@ START_TEST(upcycling_with_biases)
 }
 END_TEST
 
-/* Sides of 12 have no form of four bits: such matrices are left, and counted. */
+/* A matrix with a side of 12 cannot be stored in four bits. Such matrices are left unchanged,
+ * and counted. */
 START_TEST(matrices_that_cannot_be_quantized)
 {
     static const mf_assignment no_data = {"data.path=none", "test"};
@@ -423,8 +426,8 @@ START_TEST(ledgers_that_are_refused)
 }
 END_TEST
 
-/* The run that another began with is gone, and its record with it: that is an error only where
- * the record is needed. */
+/* The base run of another run was removed, and its record with it. This is an error only if the
+ * record is needed. */
 START_TEST(a_base_that_is_gone)
 {
     const char *folder = scratch_path("model"), *base = scratch_path("base"),
@@ -449,7 +452,7 @@ END_TEST
 
 /* ---- exports ---- */
 
-/* The values of a tensor that no parameter holds are in a file of the record. */
+/* The values of a tensor that belongs to no parameter are kept in a file of the record. */
 START_TEST(a_skipped_tensor_that_is_lost)
 {
     static const models_tensor more[] = {
@@ -468,8 +471,8 @@ START_TEST(a_skipped_tensor_that_is_lost)
 }
 END_TEST
 
-/* Models with more predictions than the family has, and the router that an export of another
- * one is fitted to. */
+/* Models with more predictions than the family has, and the router to which an export fits
+ * another router. */
 START_TEST(models_that_a_family_cannot_say)
 {
     static const char *const task[] = {"task.mood.task=classify"};
@@ -494,12 +497,12 @@ START_TEST(models_that_a_family_cannot_say)
 }
 END_TEST
 
-/* ---- folders that get their name at the end ---- */
+/* ---- folders that get their name when they are complete ---- */
 
 static int make_file(void *arg, const char *to)
 {
     write_text(in(to, "file"), "text");
-    return arg ? mf_mkdirs(arg) : MF_OK; /* another program makes the folder meanwhile */
+    return arg ? mf_mkdirs(arg) : MF_OK; /* another program makes the folder in the meantime */
 }
 
 START_TEST(folders_that_are_there)

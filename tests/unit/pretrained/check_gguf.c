@@ -1,7 +1,7 @@
-/* pretrained/gguf: exported files are those that llama.cpp's converter wrote of the same
- * folders. tests/golden/pretrained/gguf has the lines of two of its files; MOEFW_PRETRAINED may
- * name a set with nine of them, in ggsrc/ and gguf/. MOEFW_GGUF_RECORD=FOLDER writes the lines
- * of a set's files. */
+/* pretrained/gguf: exported files must equal the files that llama.cpp's converter wrote for the
+ * same folders. tests/golden/pretrained/gguf contains the lines of two of its files.
+ * MOEFW_PRETRAINED may name a set with nine of them, in ggsrc/ and gguf/.
+ * MOEFW_GGUF_RECORD=FOLDER writes the lines of a set's files. */
 #include "check_main.h"
 
 #include <errno.h>
@@ -27,7 +27,7 @@ static void must(int rc)
     ck_assert_msg(rc == MF_OK, "%s", mf_error_message());
 }
 
-/* Imports a folder and exports it; returns the code of the export. */
+/* Imports a folder and exports it. Returns the status of the export. */
 static int convert(const char *folder, mf_st_dtype dtype, const char *name, char out[PATH])
 {
     mf_import_report report;
@@ -45,8 +45,8 @@ static int convert(const char *folder, mf_st_dtype dtype, const char *name, char
     return rc;
 }
 
-/* Keys that the converter writes otherwise: names, sizes in words, and scores that are all the
- * same, with which programs would merge in another order than the tokenizer. */
+/* Whether the converter writes the key differently: names, sizes in words, and scores that are
+ * all equal, which would let programs merge in another order than the tokenizer. */
 static bool is_other(const char *line)
 {
     static const char *const keys[] = {
@@ -57,7 +57,7 @@ static bool is_other(const char *line)
     return false;
 }
 
-/* Copies the lines of a text that count. */
+/* Copies the lines of a text that are compared. */
 static char *relevant(const char *text)
 {
     char *out = calloc(1, strlen(text) + 1);
@@ -143,7 +143,7 @@ START_TEST(set)
 }
 END_TEST
 
-/* Stored types stay; queries and keys have the rows i and i + half of a head alternately. */
+/* Stored types are kept. In queries and keys, the rows i and i + half of a head alternate. */
 START_TEST(stored)
 {
     char folder[PATH], path[PATH];
@@ -175,7 +175,7 @@ START_TEST(stored)
         if (tq) {
             must(mf_st_read(shard, tq, raw, tq->bytes));
             for (int h = 0; h < 4; h++)
-                for (int i = 0; i < 16; i++) { /* heads of 16 rows of 64 values */
+                for (int i = 0; i < 16; i++) { /* heads of 16 rows with 64 values each */
                     const int from = h * 16 + i / 2 + 8 * (i % 2), to = h * 16 + i;
                     ck_assert(memcmp(raw + from * 128, q->data + to * 128, 128) == 0);
                 }
@@ -188,8 +188,8 @@ START_TEST(stored)
 }
 END_TEST
 
-/* Copies a committed model to another folder, with one text of a file replaced. old NULL:
- * without that file. */
+/* Copies a committed model to another folder, and replaces a text in one of its files. old
+ * NULL: the copy does not contain this file. */
 static void variant_of(const char *model, const char *file, const char *old, const char *new,
                        char out[PATH])
 {
@@ -226,8 +226,9 @@ static void variant(const char *old, const char *new, char out[PATH])
     variant_of("mixtral", "config.json", old, new, out);
 }
 
-/* Llama 3's factors (Meta 2024): a pair that makes less than `low` turns in the original length
- * is slowed by the factor, one of more than `high` is not, and between them is a line. */
+/* Llama 3's factors (Meta 2024). A pair with less than `low` turns in the original length is
+ * slowed by the factor. A pair with more than `high` turns is not. Between both, the factor is
+ * interpolated linearly. */
 START_TEST(factors)
 {
     char folder[PATH], path[PATH];
@@ -267,7 +268,7 @@ START_TEST(factors)
 }
 END_TEST
 
-/* ---- what an architecture cannot say ---- */
+/* ---- models that an architecture cannot express ---- */
 
 /* An imported model, as far as its config.json describes it: it has no weights. */
 typedef struct described {
@@ -278,7 +279,7 @@ typedef struct described {
     mf_arena *arena;
 } described;
 
-/* setting: one more of ours; NULL: none. */
+/* setting: an additional setting of ours; NULL: none. */
 static void describe(described *d, const char *json, const char *setting)
 {
     mf_assignment given[MF_KEYS_SET_MAX];
@@ -325,7 +326,8 @@ static void forget(described *d)
     "{\"model_type\": \"gpt2\", \"vocab_size\": 384, \"n_embd\": 64, \"n_layer\": 3, "         \
     "\"n_head\": 4, \"n_positions\": 128"
 
-/* For each architecture a model that it can express, then models that it cannot. */
+/* For each architecture, a model that it can express, followed by models that it
+ * cannot express. */
 static const struct {
     const char *json, *setting, *refused; /* NULL: the model is not refused */
 } models[] = {
@@ -334,7 +336,7 @@ static const struct {
      "sliding_window cannot be said in GGUF: programs would compute without the window"},
     {MIXTRAL "}", "model.rope_dims=8",
      "model.rope_dims cannot be said in GGUF: its programs rotate whole heads"},
-    {MIXTRAL "}", "model.rope_dims=16", NULL}, /* whole heads */
+    {MIXTRAL "}", "model.rope_dims=16", NULL}, /* rotates whole heads */
     {QWEN2 "}", NULL, NULL},
     {QWEN2 ", \"head_dim\": 32}", NULL,
      "model.head_dim cannot be said in GGUF: this architecture has heads of dim / heads"},
@@ -398,7 +400,8 @@ static void write_keys(const char *json, gguf_file *f)
     gguf_open(f, path);
 }
 
-/* gpt-oss always has a window in GGUF: one of the longest sequence changes nothing. */
+/* gpt-oss always has a window in GGUF. A window as long as the longest sequence has
+ * no effect. */
 START_TEST(windows)
 {
     gguf_file f;
@@ -433,11 +436,11 @@ static void keep(void *arg, mf_log_level level, const char *text)
     snprintf(logged, sizeof logged, "%s", text);
 }
 
-/* YaRN (Peng et al. 2023) with heads of 16, wavelengths to 10,000 and 4,096 positions: the ramp
+/* YaRN (Peng et al. 2023) with heads of 16, wavelengths to 10,000 and 4,096 positions. The ramp
  * is from 16 ln(4096 / 64 pi) / (2 ln 10000) = 2.61805 to 16 ln(4096 / 2 pi) / (2 ln 10000) =
- * 5.62836, rounded outwards from 2 to 6. Of pair 3 the factor is 1/4 + 3/4 (1 - .38195 /
- * 3.01031) = .90484, or 1/4 + 3/4 (1 - 1 / 4) = .8125, which is 10.2 % less; pairs 4 and 5
- * differ by 4.7 % and 7.6 %, the others not at all. */
+ * 5.62836; rounded outwards, it is from 2 to 6. The factor of pair 3 is 1/4 + 3/4 (1 - .38195 /
+ * 3.01031) = .90484 without rounding, and 1/4 + 3/4 (1 - 1 / 4) = .8125 with rounding, which is
+ * 10.2 % less. Pairs 4 and 5 differ by 4.7 % and 7.6 %, the others do not differ. */
 START_TEST(rounded_ramp)
 {
 #define YARN                                                                                   \
@@ -493,7 +496,7 @@ START_TEST(tokenizers)
 }
 END_TEST
 
-/* Where a text begins in a file; NULL: it is missing. */
+/* Pointer to the beginning of a text in a file; NULL: the text is missing. */
 static const unsigned char *find_text(const gguf_file *f, const char *text)
 {
     const size_t n = strlen(text);
@@ -502,7 +505,7 @@ static const unsigned char *find_text(const gguf_file *f, const char *text)
     return NULL;
 }
 
-/* An id without a token has the name [PADn] and the type 5, unused; its neighbours are of the
+/* An id without a token has the name [PADn] and the type 5, unused. Its neighbours have
  * type 1. */
 START_TEST(unused_id)
 {
@@ -513,7 +516,8 @@ START_TEST(unused_id)
     variant_of("mixtral", "tokenizer.json", "\"J\": 278,", "", folder);
     must(convert(folder, MF_ST_UNKNOWN, "unused", path));
     gguf_open(&f, path);
-    /* Before a text is its length; before items their type, and their number. */
+    /* The length of a text is stored before it. The type and the number of items are stored
+     * before the items. */
     const unsigned char *at = find_text(&f, "[PAD278]"), *types = find_text(&f, key);
     ck_assert(at != NULL && types != NULL);
     ck_assert_uint_eq(at[-8], strlen("[PAD278]"));
@@ -526,7 +530,7 @@ START_TEST(unused_id)
 }
 END_TEST
 
-/* The number of ids is then in a key of the architecture. */
+/* Without a tokenizer, a key of the architecture contains the number of ids. */
 START_TEST(without_a_tokenizer)
 {
     char folder[PATH], path[PATH];
@@ -548,7 +552,7 @@ END_TEST
 
 /* ---- the file ---- */
 
-/* Calls that the header does not allow are errors, and no file looks complete. */
+/* Calls that the header does not allow are errors, and no incomplete file looks complete. */
 START_TEST(misuse)
 {
     const int64_t shape[] = {2, 2, 2, 2, 2};
@@ -565,7 +569,7 @@ START_TEST(misuse)
         ck_assert(!mf_exists(path));
         mf_gguf_free(w);
     }
-    for (int pieces = 0; pieces <= 3; pieces++) { /* of half a tensor */
+    for (int pieces = 0; pieces <= 3; pieces++) { /* each piece is half of a tensor */
         mf_gguf *w = mf_gguf_new();
         snprintf(path, sizeof path, "%s/pieces%d.gguf", scratch_dir(), pieces);
         mf_gguf_tensor(w, "a", MF_GGUF_F32, 2, shape);
@@ -589,8 +593,8 @@ START_TEST(misuse)
 }
 END_TEST
 
-/* The last calls of an export fail, one after the other: neither the file nor a part of it
- * beside it is left. */
+/* The last calls of an export fail, one after another. Neither the file nor a part of it
+ * may remain. */
 START_TEST(failures_at_the_end)
 {
     const mf_export_options o = {.dtype = MF_ST_UNKNOWN};

@@ -1,6 +1,6 @@
-/* int4: rounding of matrices to four bits, against the reader of such weights (packed.h), and
- * GPTQ against rounding to nearest by the error that it lowers: sum over rows of d H d^T, d the
- * difference of old and new values. */
+/* int4: rounding of matrices to four bits, compared with the reader of such weights (packed.h).
+ * GPTQ is compared with rounding to nearest by the error that it minimizes: sum over rows of d
+ * H d^T, where d is the difference of old and new values. */
 #include "check_main.h"
 
 #include <math.h>
@@ -25,7 +25,8 @@ static void draw(float *w)
         w[i] = drawn(1, i) * (i % 37 == 0 ? 3 : 1);
 }
 
-/* Inputs whose neighbours are alike, with sizes that differ. Only the lower half is written. */
+/* The Hessian of inputs that are correlated with their neighbours and have different sizes.
+ * Only the lower half is written. */
 static void hessian_of(double *h)
 {
     static float x[IN];
@@ -54,7 +55,7 @@ static double error_of(const double *h, const float *a, const float *b)
     return sum;
 }
 
-/* Readers of the layout must decode the words to the values, bit for bit. */
+/* Readers of the layout must decode the packed words to the same values, bit for bit. */
 static void same_as_read(const mf_int4 *w, const float *values)
 {
     const mf_packed p = {.form = MF_FORM_GPTQ,
@@ -77,7 +78,7 @@ START_TEST(values_are_rounded_to_the_nearest)
     mf_int4 *w = mf_int4_new(OUT, IN, group);
     draw(old);
     memcpy(new, old, sizeof new);
-    memset(new + 5 * IN, 0, IN * sizeof *new); /* a row of zeros stays one */
+    memset(new + 5 * IN, 0, IN * sizeof *new); /* a row of zeros must stay a row of zeros */
     mf_int4_round(w, new);
     same_as_read(w, new);
     for (int o = 0; o < OUT; o++)
@@ -85,7 +86,7 @@ START_TEST(values_are_rounded_to_the_nearest)
             float largest = 0;
             for (int64_t j = i / group * group; j < IN && j < (i / group + 1) * group; j++)
                 largest = fmaxf(largest, fabsf(old[o * IN + j]));
-            /* half a step; the largest positive value may miss by a whole half step more */
+            /* half a step; the largest positive value may be wrong by another half step */
             const float off = fabsf(new[o * IN + i] - (o == 5 ? 0 : old[o * IN + i]));
             ck_assert_msg(off <= (o == 5 ? 0 : largest / 15 * 1.01f), "at %d, %d: %g", o, i,
                           (double)off);
@@ -114,7 +115,7 @@ START_TEST(gptq_has_the_lower_error)
     same_as_read(w, new);
     const double rounded = error_of(h, old, near), balanced = error_of(h, old, new);
     ck_assert_msg(balanced < 0.8 * rounded, "GPTQ %g, to nearest %g", balanced, rounded);
-    /* the same bits at another number of threads */
+    /* another number of threads must lead to the same bits */
     mf_parallel_set_threads(3);
     ck_assert_int_eq(mf_int4_gptq(w, &x, again), MF_OK);
     ck_assert_mem_eq(again, new, sizeof new);
@@ -123,7 +124,7 @@ START_TEST(gptq_has_the_lower_error)
 }
 END_TEST
 
-/* U^T U must be the inverse of H with its diagonal raised. */
+/* U^T U must be the inverse of H with an increased diagonal. */
 START_TEST(the_inverse_is_one)
 {
     enum { N = 24 };
@@ -142,7 +143,7 @@ START_TEST(the_inverse_is_one)
     ck_assert_int_eq(mf_int4_inputs_of(N, used, 0.1, _i, &x), MF_OK);
     for (int a = 0; a < N; a++)
         for (int b = 0; b < N; b++) {
-            double sum = 0; /* of (H U^T U)[a,b] */
+            double sum = 0; /* element of (H U^T U)[a,b] */
             for (int c = 0; c < N; c++) {
                 const int p = x.order[a], q = x.order[c];
                 const double own =
@@ -165,7 +166,7 @@ START_TEST(sums_that_are_not_finite_have_no_inverse)
 }
 END_TEST
 
-/* By size, and by number among those of one size. */
+/* The order is by size, and by index for inputs of the same size. */
 START_TEST(the_order_of_inputs_of_one_size)
 {
     static const int32_t expected[] = {1, 3, 0, 2, 4};

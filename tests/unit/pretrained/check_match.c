@@ -1,6 +1,6 @@
-/* match: places that rules give to tensors, tables of rules against tensors that do not fit,
- * and weights of several tensors. Models, tables and tensors are made by hand: sizes are small
- * enough to say where each element must be. */
+/* match: the places that rules assign to tensors, tables of rules with tensors that do not fit,
+ * and weights that consist of several tensors. Models, tables and tensors are written by hand.
+ * They are small enough to state the place of each element. */
 #include "check_main.h"
 
 #include <math.h>
@@ -35,7 +35,8 @@ static mf_store *new_store(void)
 
 /* ---- places ---- */
 
-/* Rows that a parameter does not have give no place: they would be outside of its values. */
+/* A part with rows that a parameter does not have gets no place, because it would be outside
+ * the parameter's values. */
 START_TEST(parts_that_a_parameter_lacks)
 {
     static const mf_family_rule rules[] = {
@@ -56,7 +57,7 @@ START_TEST(parts_that_a_parameter_lacks)
         ck_assert_msg(rc == MF_EINVAL, "%s: %d", rules[i].theirs, rc);
         ck_assert_str_eq(mf_error_message(), expected);
     }
-    /* A parameter that the model lacks is no error. */
+    /* A parameter that is missing in the model is not an error. */
     const mf_family_rule other = {"t.{l}", "layers.{l}.other", MF_PART_ALL, 0, NULL};
     ck_assert_int_eq(mf_place_find(&sizes, &other, s, 0, 0, &place, name), MF_OK);
     ck_assert(!place.param);
@@ -65,7 +66,8 @@ START_TEST(parts_that_a_parameter_lacks)
 }
 END_TEST
 
-/* Gate and up alternately: row i of one half stands before row i of the other. */
+/* Rows of gate and up alternate: row i of the first half is followed by row i of the
+ * second half. */
 START_TEST(pairs_of_rows)
 {
     static const mf_family_rule rule = {"t", "layers.{l}.matrix", MF_PART_PAIRS, 0, NULL},
@@ -103,7 +105,7 @@ typedef struct entry {
     int64_t shape[4];
 } entry;
 
-/* Matches the tensors, which are sorted, up to one without a name. */
+/* Matches the tensors of a sorted list that ends with an entry without a name. */
 static int match(const mf_family_rule *rules, const mf_store *s, const entry *list,
                  mf_ledger *ret)
 {
@@ -127,7 +129,7 @@ static int match(const mf_family_rule *rules, const mf_store *s, const entry *li
         NULL, NULL, MF_PART_ALL, 0, NULL                                                       \
     }
 
-/* A tensor that has rows of two parameters for each head. */
+/* A tensor that contains, for each head, rows of two parameters. */
 START_TEST(rows_of_two_parameters)
 {
     static const mf_family_rule rules[] = {
@@ -149,7 +151,7 @@ START_TEST(rows_of_two_parameters)
     mf_values_gather(&ledger.places[0], (float *const[2]){k, v}, out);
     ck_assert_mem_eq(out, expected, sizeof expected);
     mf_free(ledger.places);
-    /* Of a model whose second parameter is wider, the tensor is named. */
+    /* If the second parameter of the model is wider, the error names the tensor. */
     declare(other, "layers.0.k", mf_shape2(4, 3));
     declare(other, "layers.0.v", mf_shape2(2, 5));
     ck_assert_int_eq(match(rules, other, list, &ledger), MF_EINPUT);
@@ -160,8 +162,8 @@ START_TEST(rows_of_two_parameters)
 }
 END_TEST
 
-/* Tensors that do not fit the matrix [8,16] w, which four rules can give, or the experts
- * [2,4,32] of e. */
+/* Tensors that do not fit the matrix w [8,16], to which four rules may assign them, or the
+ * experts e [2,4,32]. */
 START_TEST(tensors_that_do_not_fit)
 {
     static const mf_family_rule rules[] = {{"one.weight", "w", MF_PART_ALL, 0, NULL},
@@ -210,8 +212,8 @@ START_TEST(tensors_that_do_not_fit)
 }
 END_TEST
 
-/* Four bits of a matrix that the family stores as [in,out]: its parts have the sizes of
- * [out,in], as those of others. */
+/* Four-bit weights of a matrix that the family stores as [in,out]. Their parts have the sizes
+ * of [out,in], like those of other families. */
 START_TEST(transposed_weights_of_four_bits)
 {
     static const mf_family_rule rules[] = {
@@ -240,7 +242,7 @@ END_TEST
 
 enum { EXPERTS = 2, OUT = 4, IN = 32 };
 
-/* Writes blocks and scales of EXPERTS matrices [OUT,IN]. */
+/* Writes blocks and scales of EXPERTS matrices [OUT,IN] to a file. */
 static void write_blocks(const char *path, const uint8_t *blocks, const uint8_t *scales)
 {
     static const int64_t shape[] = {EXPERTS, OUT, IN / 32, 16};
@@ -256,8 +258,8 @@ static void write_blocks(const char *path, const uint8_t *blocks, const uint8_t 
     mf_st_writer_free(w);
 }
 
-/* Element (e, o, i) of the file is 2^(scale - 127) v, in the weight [E,in,out] of a family that
- * stores it transposed as in one that does not. */
+/* Element (e, o, i) of the file is 2^(scale - 127) v. This holds for the weight [E,in,out] of a
+ * family that stores it transposed, and for other families. */
 START_TEST(values_of_blocks)
 {
     static const float v[] = {0, .5f, 1, 1.5f, 2, 3, 4, 6};

@@ -1,6 +1,6 @@
 /* peft: adapter folders of PEFT become adapters of a model, and are exported again. The
- * committed folder is tests/golden/pretrained/peft; MOEFW_PRETRAINED may name a set with
- * lora/CASE, which PEFT has trained for ten steps. */
+ * committed folder is tests/golden/pretrained/peft. MOEFW_PRETRAINED may name a set with
+ * folders lora/CASE, which PEFT has trained for ten steps. */
 #include "check_main.h"
 
 #include <math.h>
@@ -91,7 +91,7 @@ static double largest(const char *a, const char *b, const char *name)
     return most;
 }
 
-/* The largest difference of all tensors of `expected` from those with their names. */
+/* The largest difference between tensors of the same names in `expected` and `found`. */
 static double largest_of_all(const char *expected, const char *found)
 {
     mf_st_file *f = NULL;
@@ -103,7 +103,7 @@ static double largest_of_all(const char *expected, const char *found)
     return most;
 }
 
-/* Writes logits of a session for the tokens of a file. */
+/* Writes the logits of a session for the tokens of a file. */
 static void save_logits(mf_session *s, const char *tokens, const char *path)
 {
     mf_tokens t;
@@ -137,7 +137,7 @@ static void compare_stores(const mf_session *a, const mf_session *b)
     }
 }
 
-/* Both packings of the same adapter give the same model, and an export has the present form. */
+/* Both packings of an adapter result in the same model. An export has the present form. */
 START_TEST(packings)
 {
     const char *base = scratch_path("base"), *one = scratch_path("one"),
@@ -156,7 +156,7 @@ START_TEST(packings)
     ck_assert_int_eq(tensors, 16);
     snprintf(path, sizeof path, "%s/" MF_PEFT_WEIGHTS, out);
     compare_files(path, golden("peft/corrected/adapter_model.safetensors"));
-    /* A run of the base without the adapter has none to export. */
+    /* A run of the base without an adapter has no adapter to export. */
     mf_remove_tree(out);
     ck_assert_int_eq(mf_export_peft(base, out, &tensors), MF_EINPUT);
     ck_assert(!mf_exists(out));
@@ -176,8 +176,8 @@ static void check_value(const mf_session *s, const char *name, const char *expec
     free(x);
 }
 
-/* The merged weights are those that the formula gives, they compute the same, and the change
- * can be removed again. */
+/* The merged weights equal those of the formula, the merged model computes the same, and the
+ * change can be removed again. */
 START_TEST(merging)
 {
     const char *base = scratch_path("base"), *run = scratch_path("run"),
@@ -253,7 +253,7 @@ static void write_adapter(const char *folder, const char *version)
     mf_st_writer_free(w);
 }
 
-/* A square weight of experts: only peft_version says which side is the input. */
+/* A square weight of experts: only peft_version determines which side is the input. */
 START_TEST(squares)
 {
     const mf_peft_module module = {.name = "m.experts",
@@ -273,7 +273,7 @@ START_TEST(squares)
     must(mf_peft_read(folder, NULL, NULL, &module, 1, arena, &p));
     ck_assert_int_eq(p.changes[0].change.rank, 2);
     ck_assert(p.changes[0].change.a[1] == 2 && p.changes[0].change.a[4] == 5);
-    /* B [4, 2 E]: row 0 is 10 20 | 30 40, by column i of expert e = 0, 1 */
+    /* B [4, 2 E]: row 0 is 10 20 | 30 40, with column i of each expert e = 0, 1 */
     ck_assert(p.changes[0].change.b[0] == 10 && p.changes[0].change.b[1] == 30);
     ck_assert(p.changes[0].change.b[8] == 20 && p.changes[0].change.b[9] == 40);
     write_adapter(folder, "0.18.0");
@@ -286,7 +286,7 @@ END_TEST
 
 /* ---- targets ---- */
 
-/* Which modules a configuration means, as PEFT 0.21 decides it. */
+/* Which modules a configuration selects, according to PEFT 0.21. */
 START_TEST(targets)
 {
     static const struct {
@@ -343,8 +343,8 @@ START_TEST(targets)
 }
 END_TEST
 
-/* Imports the adapter of the golden folder with keys of its configuration replaced; the number
- * of linear layers that get a change, 0: refused. */
+/* Imports the adapter of the golden folder with changed keys in its configuration. Returns the
+ * number of linear layers that get a change; 0: the adapter is refused. */
 static int64_t import_changed(const char *from, const char *to)
 {
     const char *folder = scratch_path("changed"), *run = scratch_path("run");
@@ -391,7 +391,7 @@ END_TEST
 
 /* ---- joining ---- */
 
-/* Two layers of a file are one of the model: with different A, ranks are added. */
+/* Two layers of a file are one of the model. If their A differ, the ranks are added. */
 START_TEST(joining)
 {
     static const float a1[] = {1, 2}, a2[] = {3, 4}, b1[] = {5, 6}, b2[] = {7, 8, 9};
@@ -433,8 +433,8 @@ END_TEST
 
 /* ---- training ---- */
 
-/* The weights of the model have no gradient, their moments were not touched, and there is no
- * second copy of them. */
+/* Checks that the weights of the model have no gradient, that their moments are unchanged, and
+ * that there is no second copy of them. */
 static void check_frozen(const mf_session *s)
 {
     const mf_store *store = s->model->store;
@@ -446,7 +446,7 @@ static void check_frozen(const mf_session *s)
         ck_assert_msg(p->frozen == !p->adapter, "%s", p->name);
         ck_assert_msg((p->stored != NULL) == (p->shape.rank >= 2 && !p->adapter), "%s",
                       p->name);
-        if (p->stored) { /* nothing is kept beside the file */
+        if (p->stored) { /* no copy is kept in addition to the file */
             ck_assert(!p->value && !p->grad && !p->bf16);
             continue;
         }
@@ -457,7 +457,7 @@ static void check_frozen(const mf_session *s)
     }
 }
 
-/* Ten steps of AdamW on the tokens of a file; losses before each step, and after the last. */
+/* Makes ten AdamW steps on the tokens of a file. loss: before each step, and at the end. */
 static void train(mf_session *s, const char *tokens, double loss[STEPS + 1])
 {
     mf_train_config *c = &s->config->train;
@@ -491,7 +491,7 @@ static void train(mf_session *s, const char *tokens, double loss[STEPS + 1])
     mf_tokens_free(&t);
 }
 
-/* Training changes the adapter, and nothing else. */
+/* Training changes only the adapter. */
 START_TEST(frozen)
 {
     const char *base = scratch_path("base"), *run = scratch_path("run");
@@ -514,7 +514,7 @@ START_TEST(frozen)
 }
 END_TEST
 
-/* Writes the adapters of a session in the form of PEFT, by saving it as a run. */
+/* Writes the adapters of a session in PEFT's form. For this it saves the session as a run. */
 static void export_trained(const mf_session *s, const char *run, const char *folder)
 {
     char path[PATH];
@@ -528,7 +528,8 @@ static void export_trained(const mf_session *s, const char *run, const char *fol
     must(mf_export_peft(run, folder, &tensors));
 }
 
-/* The largest difference of tensors merged.NAME of one file from NAME of the other. */
+/* The largest difference between the tensors merged.NAME of one file and NAME of the
+ * other file. */
 static double compare_merged(const char *expected, const char *found)
 {
     mf_st_file *f = NULL, *e = NULL;
@@ -588,7 +589,7 @@ static void check_case(const char *base, const char *lora, const char *name)
     snprintf(path, sizeof path, "%s/" MF_PEFT_WEIGHTS, out);
     const double adapters = largest_of_all(final, path);
     mf_session_close(s);
-    /* With PEFT's final adapter: its logits, and those of the merged weights. */
+    /* Compares with PEFT's final adapter: its logits, and the logits of the merged weights. */
     snprintf(path, sizeof path, "%s/%s/final", lora, name);
     import(path, base, run);
     s = open_run(run, false);
@@ -630,8 +631,8 @@ START_TEST(reference_set)
 }
 END_TEST
 
-/* Adapters as PEFT saves them today: patterns that it writes itself, the head's weight
- * repeated, all parts of latent attention. */
+/* Adapters as present versions of PEFT save them: with patterns that PEFT writes itself, a copy
+ * of the head's weight, and all parts of latent attention. */
 START_TEST(saved_by_peft)
 {
     static const char *const names[] = {"all_linear", "lm_head", "latent"},
@@ -662,7 +663,8 @@ START_TEST(saved_by_peft)
             v[k] = malloc((size_t)t[k]->bytes);
             must(mf_st_read(f[k], t[k], v[k], (size_t)t[k]->bytes));
         }
-        for (uint64_t k = 0; k < t[0]->count; k++) /* theirs are of the last positions */
+        /* PEFT's logits are for the last positions only */
+        for (uint64_t k = 0; k < t[0]->count; k++)
             most =
                 fmax(most, fabs((double)v[0][k] - (double)v[1][t[1]->count - t[0]->count + k]));
         printf("# %s: logits differ by %.2g\n", names[i], most);

@@ -1,8 +1,9 @@
-/* pretrained: imported models compute what transformers has computed of the same weights
- * (golden values), and an export gives the folder back. The committed folders are
- * tests/golden/pretrained; MOEFW_PRETRAINED may name a set with more of them, in tiny/
- * and stories/, and MOEFW_DRAWS further sets. Each folder is a test of its own, whose message
- * has the differences of logits and of hidden states behind the first and the last block. */
+/* pretrained: imported models compute the same as transformers with the same weights (golden
+ * values), and an export restores the folder. The committed folders are
+ * tests/golden/pretrained. MOEFW_PRETRAINED may name a set with more of them, in tiny/ and
+ * stories/, and MOEFW_DRAWS further sets. Each folder is a test of its own. The test's
+ * message contains the differences of logits and of hidden states after the first and the
+ * last block. */
 #include "check_main.h"
 
 #include <math.h>
@@ -23,7 +24,8 @@
 #include "tests/lib/scratch.h"
 #include "run/load.h"
 
-#define LOGITS_BOUND 5e-5 /* for logits up to 5.5, as in tiny/; rounding grows with them */
+/* for logits up to 5.5, as in tiny/; rounding errors grow with the logits */
+#define LOGITS_BOUND 5e-5
 #define SMALL_BOUND  1e-5
 #define NORM_BOUND   1e-4 /* relative */
 
@@ -69,7 +71,7 @@ static void close_golden(golden *g)
     mf_st_close(g->file);
 }
 
-/* All values of a tensor as doubles; NULL: there is none. The caller frees them. */
+/* All values of a tensor as doubles; NULL: the tensor is missing. The caller frees them. */
 static double *values_of(const mf_st_file *f, const char *name, uint64_t *ret_n)
 {
     const mf_st_tensor *t = mf_st_find(f, name);
@@ -86,7 +88,7 @@ static double *values_of(const mf_st_file *f, const char *name, uint64_t *ret_n)
     return out;
 }
 
-/* The largest difference at real tokens. Files lack some tensors: then -1. */
+/* The largest difference at real tokens; -1 if the tensor is missing in one of the files. */
 static double largest(const golden *g, const mf_st_file *ours, const char *name)
 {
     uint64_t n = 0, m = 0, tokens = 0;
@@ -96,7 +98,7 @@ static double largest(const golden *g, const mf_st_file *ours, const char *name)
     double *mask = values_of(g->file, "attention_mask", &tokens);
     ck_assert_msg(b != NULL, "%s: no tensor %s", mf_st_path(ours), name);
     ck_assert_msg(n == m, "%s: sizes", name);
-    /* Tensors with less than a number for each token have no padding. */
+    /* Tensors with fewer numbers than tokens have no padding. */
     for (uint64_t i = 0; i < n; i++)
         if (!mask || n < tokens || mask[i / (n / tokens)] != 0)
             most = fmax(most, fabs(a[i] - b[i]));
@@ -126,13 +128,15 @@ static void compare_layers(const golden *g, const mf_st_file *ours, int layers)
         snprintf(name, sizeof name, "moe.%d.expert", l);
         ck_assert_msg(largest(g, ours, name) <= 0, "%s: %s differs", g->folder, name);
         snprintf(name, sizeof name, "moe.%d.gate", l);
-        /* A factor on gates, 16 in one case, is a factor on their rounding, too. */
+        /* If gates are scaled by a factor (16 in one case), their rounding errors are
+         * scaled, too. */
         const double gate = largest(g, ours, name) / scale_of(g->file, name);
         ck_assert_msg(gate <= SMALL_BOUND, "%s: %s differs by %g", g->folder, name, gate);
     }
 }
 
-/* The largest distance from `exact` at its positions, of logits of one sequence. */
+/* The largest difference from `exact` at the positions of `exact`, for logits of
+ * one sequence. */
 static double from_exact(const mf_st_file *exact, const mf_st_file *f)
 {
     uint64_t n = 0, m = 0, all = 0;
@@ -150,12 +154,13 @@ static double from_exact(const mf_st_file *exact, const mf_st_file *f)
     return most;
 }
 
-/* Golden logits of stories/ are up to 7.6e-5 from f64 (bench/exact_stories.py), so f64 decides
- * there, and the bound follows from rounding. With sums in double (kernels `ref`) only values
- * in memory are rounded to f32: 2.5e-5, for which others have LOGITS_BOUND. A gemm in f32
- * rounds each partial sum of its chain of n multiply-adds. Partial sums are random walks: their
- * squares add up to n / 2 times that of the last one, so the error is sqrt(n / 2) times that of
- * one rounding. n is 64, but for one gemm of a block. Transformers must keep it. */
+/* Golden logits of stories/ differ from f64 by up to 7.6e-5 (bench/exact_stories.py). So they
+ * are compared with f64, and the bound is derived from rounding. With sums in double (kernels
+ * `ref`) only values in memory are rounded to f32. Their error is 2.5e-5; LOGITS_BOUND is the
+ * bound for this in other tests. A gemm in f32 rounds each partial sum of its chain of n
+ * multiply-adds. Partial sums are random walks. The sum of their squares is n / 2 times the
+ * square of the last one, so the error is sqrt(n / 2) times the error of one rounding. n is 64
+ * in all gemms of a block except one. The logits of transformers must meet the bound, too. */
 #define EXACT_BOUND (2.5e-5 * 5.66) /* sqrt(64 / 2) */
 
 static void compare_exact(const golden *g, const mf_st_file *ours)
@@ -199,7 +204,7 @@ static void compare_forward(const golden *g, mf_session *s, const mf_tokens *t)
     mf_st_close(ours);
 }
 
-/* The family's auxiliary loss is the regularizer that the import declares. */
+/* The import declares the family's auxiliary loss as a regularizer. */
 static void compare_auxiliary(const golden *g, mf_session *s, const mf_tokens *t)
 {
     const double expected = mf_json_real_or_nan(g->json, "aux_loss");
@@ -210,7 +215,8 @@ static void compare_auxiliary(const golden *g, mf_session *s, const mf_tokens *t
     float value = 0;
     if (isnan(expected) || s->model->n_moe == 0) return;
     const char *type = mf_json_string(mf_json_get(g->json, "model_type"), NULL);
-    /* this loss counts another choice than its model's: output_router_logits is refused */
+    /* this loss counts another choice than the model makes, so output_router_logits
+     * is refused */
     if (type && strcmp(type, "minimax_m2") == 0) return;
     ck_assert_int_eq(s->config->n_regularizers, 1);
     must(mf_model_graph_new(s->model, &shape, &mg));
@@ -224,15 +230,16 @@ static void compare_auxiliary(const golden *g, mf_session *s, const mf_tokens *t
 
 /* ---- backward ---- */
 
-/* Elements begin .. end do not count: torch gives the embedding of the padding token, where it
- * is a real token, no gradient. */
+/* The norm of a tensor without the elements begin .. end. These are skipped because torch
+ * computes no gradient for the embedding of the padding token, even if it occurs as a
+ * real token. */
 static double norm_of(const mf_st_file *f, const char *name, uint64_t begin, uint64_t end)
 {
     uint64_t n = 0;
     double *x = values_of(f, name, &n), sum = 0;
     char old[256];
     const char *norm = strstr(name, "LayerNorm.");
-    if (!x && norm) { /* the golden values have the newer names */
+    if (!x && norm) { /* the golden values use the newer names */
         const int stem = (int)(norm + strlen("LayerNorm.") - name);
         snprintf(old, sizeof old, "%.*s%s", stem, name,
                  strcmp(name + stem, "weight") == 0 ? "gamma" : "beta");
@@ -245,8 +252,9 @@ static double norm_of(const mf_st_file *f, const char *name, uint64_t begin, uin
     return sqrt(sum);
 }
 
-/* Whether the padding token is a real token of the text. Then torch leaves the tokens of the
- * text out of the gradient of an embedding that is also the head, and that of the head in. */
+/* Whether the padding token occurs as a real token of the text. Then, if the embedding is also
+ * the head, torch leaves the text's tokens out of the gradient of the embedding, and the head's
+ * part out of that row. */
 static bool has_padding_token(const golden *g)
 {
     char path[PATH + 64];
@@ -266,7 +274,7 @@ static bool has_padding_token(const golden *g)
     return has;
 }
 
-/* The row of the padding token in an embedding that is not also the head; -1: none. */
+/* The row of the padding token in an embedding that is not the head; -1: none. */
 static int64_t padding_row(const golden *g)
 {
     char path[PATH + 64];
@@ -296,14 +304,16 @@ static void compare_backward(const golden *g, const char *run, mf_session *s,
     for (size_t i = 0; mf_json_member(norms, i, &key, &value); i++) {
         double expected = 0;
         ck_assert(mf_json_real(value, &expected));
-        /* State of a router, which no gradient trains here, and what no logits depend on. */
+        /* State of a router, which is not trained by gradient here, and parameters that do not
+         * affect the logits. */
         if (strstr(key, "e_score_correction_bias") || strstr(key, ".expert_bias") ||
             strstr(key, ".indexer."))
             continue;
         if (s->config->model.tie_embeddings && strstr(key, "embed_tokens") &&
             has_padding_token(g))
             continue;
-        /* Biases of keys have no gradient but rounding, since they shift all scores alike. */
+        /* The gradient of biases of keys is only rounding error, because these biases shift all
+         * scores alike. */
         const double least = expected < 1e-6 ? 1e-2 : 1e-3;
         const int64_t row =
             strstr(key, "word_embeddings") || strstr(key, "embed_tokens") ? padding_row(g) : -1;
@@ -356,8 +366,8 @@ static bool ends_text(const golden *g, int32_t token)
     return ends;
 }
 
-/* The likeliest tokens, one after the other, are those of the golden values, up to a token that
- * ends the text. */
+/* The most probable tokens, one after another, must equal the golden values, up to the first
+ * token that ends the text. */
 static void compare_greedy(const golden *g, const char *run)
 {
     const mf_json *greedy = mf_json_get(g->json, "greedy");
@@ -366,7 +376,7 @@ static void compare_greedy(const golden *g, const char *run)
     moefw_sampling how = MOEFW_SAMPLING_INIT;
     moefw_open_options o = MOEFW_OPEN_OPTIONS_INIT;
     if (!greedy) return;
-    /* An array is a text after the token that begins it. */
+    /* If `greedy` is an array, it is the text after a begin token. */
     const bool one = mf_json_typeof(greedy) == MF_JSON_ARRAY;
     const int n = one ? read_ids(greedy, prompt, 1)
                       : read_ids(mf_json_get(greedy, "prompt"), prompt, 512);
@@ -494,7 +504,7 @@ enum { FOLDERS_MAX = 256 };
 static char *folders[FOLDERS_MAX];
 static int n_folders;
 
-/* Adds each folder of a set that has a model, and returns how many it has. */
+/* Adds each folder of a set that contains a model. Returns the number of these folders. */
 static int add_set(const char *set)
 {
     char **names;
@@ -514,7 +524,7 @@ static int add_set(const char *set)
     return found;
 }
 
-/* The sets of which one has no folder; NULL: none. */
+/* Names of sets without a folder; NULL: none. */
 static const char *empty;
 
 static void add_part(const char *root, const char *part)
@@ -524,8 +534,8 @@ static void add_part(const char *root, const char *part)
     if (add_set(set) == 0) empty = root;
 }
 
-/* The committed folders, those of the reference set, and those of draws: MOEFW_DRAWS has
- * outputs of make_tiny.py, separated by blanks. */
+/* Finds the committed folders, those of the reference set, and those of draws. MOEFW_DRAWS
+ * lists outputs of make_tiny.py, separated by blanks. */
 static void find_folders(void)
 {
     const char *source = getenv("srcdir"), *reference = getenv("MOEFW_PRETRAINED"),
@@ -549,8 +559,8 @@ START_TEST(folder)
 }
 END_TEST
 
-/* A real decoder and the mixture of experts of the same function go on for 200 tokens as
- * transformers does: the ids of greedy.json. */
+/* A real decoder, and a mixture of experts with the same function, must continue for 200 tokens
+ * like transformers: the ids are in greedy.json. */
 START_TEST(stories)
 {
     const char *reference = getenv("MOEFW_PRETRAINED"), *source = getenv("srcdir"),
@@ -584,7 +594,8 @@ START_TEST(sets)
 }
 END_TEST
 
-/* Each family has a committed folder, but BERT, whose golden values the reference set has. */
+/* Each family has a committed folder, except BERT, whose golden values are in the
+ * reference set. */
 START_TEST(every_family)
 {
     for (int i = 0; mf_families[i]; i++) {

@@ -1,6 +1,6 @@
-/* pretrained: imports and exports, of adapters too, in which an allocation or a call of the
- * system fails. The result is the error of that failure, and neither a run nor a folder that
- * looks complete. */
+/* pretrained: imports and exports, also of adapters, in which an allocation or a call of the
+ * system fails. The result must be the error of that failure, and no incomplete run or folder
+ * may look complete. */
 #include "check_main.h"
 
 #include <errno.h>
@@ -25,7 +25,7 @@ static const char *model(void)
     return path;
 }
 
-/* The next call that fails: each of the first ones, then with growing distances. */
+/* The number of the next call that fails: every call at first, then with growing distances. */
 static long after(long n)
 {
     return n < EVERY_CALL_TO ? n + 1 : n + n / 3;
@@ -48,11 +48,12 @@ static int export(const char *run, const char *to)
 
 static void judge(int rc, int expected, bool hit, const char *to, long n)
 {
-    /* Settings or a plugin that cannot be read are errors of configuration or plugin. */
+    /* If settings or a plugin cannot be read, this is an error of the configuration or
+     * the plugin. */
     const bool settings = expected == MF_EIO && (rc == MF_ECONFIG || rc == MF_EINPUT ||
                                                  rc == MF_EPLUGIN || rc == MF_ECHECKPOINT);
-    /* A failure without consequences, such as that of a file for information only,
-     * is allowed. */
+    /* A failure without consequences is allowed, such as a failure to write a file that is only
+     * for information. */
     ck_assert_msg(rc == MF_OK || (hit && (rc == expected || settings)),
                   "call %ld of %s: %d: %s", n, fault_hit_call(), rc, mf_error_message());
     ck_assert_msg(mf_exists(to) == (rc == MF_OK), "call %ld: %s after %d", n, to, rc);
@@ -62,7 +63,7 @@ static void judge(int rc, int expected, bool hit, const char *to, long n)
 START_TEST(allocations_of_an_import)
 {
     const char *run = scratch_path("run");
-    /* files and libraries that a process loads once are loaded here */
+    /* loads the files and libraries that a process loads only once */
     ck_assert_int_eq(import(run), MF_OK);
     mf_remove_tree(run);
     bool hit = true;
@@ -132,8 +133,8 @@ static int export_adapter(const char *run, const char *to)
     return mf_export_peft(run, to, &n);
 }
 
-/* Calls `what` repeatedly; each time a later call fails, first of allocations, then of
- * the system. */
+/* Calls `what` repeatedly. Each time a later call fails: first of the allocations, then of the
+ * calls of the system. */
 static void fail_all(int (*what)(const char *from, const char *to), const char *from,
                      const char *to)
 {

@@ -1,5 +1,5 @@
-/* stored types: values of 16-bit types are read and written with the same bits and round to
- * nearest; weights of four bits have the values of their formulas. */
+/* stored types: values of 16-bit types are read and written with the same bits, and rounded to
+ * nearest. Weights of four bits have the values of their formulas. */
 #include "check_main.h"
 
 #include <math.h>
@@ -17,7 +17,7 @@ static void must(int rc)
     ck_assert_msg(rc == MF_OK, "%s", mf_error_message());
 }
 
-/* Every value of a 16-bit type goes to f32 and back with the same bits. */
+/* Every value of a 16-bit type must keep its bits when it is converted to f32 and back. */
 static void check_type(mf_st_dtype dtype)
 {
     static const mf_family_rule rule = {"x", "x", MF_PART_ALL, 0, NULL};
@@ -55,7 +55,7 @@ static void check_type(mf_st_dtype dtype)
     ck_assert_mem_eq(bits, back, (size_t)n * sizeof *back);
     free(back);
     mf_st_close(f);
-    /* 1, -2, the largest finite value, the smallest one */
+    /* 1, -2, the largest finite value, the smallest value */
     if (dtype == MF_ST_F16) {
         ck_assert(values[0x3c00] == 1 && values[0xc000] == -2 && values[0x7bff] == 65504);
         ck_assert(values[0x0001] == ldexpf(1, -24) && values[0x03ff] == ldexpf(1023, -24));
@@ -74,7 +74,8 @@ START_TEST(types)
 }
 END_TEST
 
-/* Values between two of a 16-bit type go to the nearest, ties to even. */
+/* A number between two values of a 16-bit type is rounded to the nearest; ties are rounded
+ * to even. */
 START_TEST(rounding)
 {
     static const struct {
@@ -115,10 +116,11 @@ START_TEST(rounding)
 }
 END_TEST
 
-/* One column and one block by hand: the formulas of packed.h. */
+/* One column and one block, computed by hand from the formulas of packed.h. */
 START_TEST(four_bits)
 {
-    /* out 8, in 8, groups 2; output 3: q = 0 .. 7 by input, zero 6 in group 0 and 0 in 1 */
+    /* out 8, in 8, groups 2. For output 3: q = 0 .. 7 by input; the zero is 6 in group 0 and 0
+     * in group 1 */
     uint32_t weight[8] = {0}, zeros[2] = {6u << 12, 0};
     uint16_t scales[16] = {0};
     int32_t group[8] = {0, 1, 0, 0, 1, 0, 0, 0};

@@ -1,5 +1,5 @@
-/* Axes and labels of plots: each axis has ticks, one with a zero is linear, and a label stands
- * at its own point. */
+/* Axes and labels of plots: each axis has ticks, an axis with a value 0 is linear, and each
+ * label is at its own point. */
 #include "check_main.h"
 
 #include "report/svg/scale.h"
@@ -23,7 +23,8 @@ static const char *finished(mf_doc *d)
     return text;
 }
 
-/* A logarithm of 0 is nowhere, so the axis is linear: half is in the middle. */
+/* The logarithm of 0 does not exist, so the axis is linear, and half of the value is in
+ * the middle. */
 START_TEST(an_axis_with_zero_is_linear)
 {
     static const double size[] = {0, 50000, 100000}, loss[] = {2, 1, 1.5};
@@ -54,7 +55,8 @@ START_TEST(each_axis_has_ticks)
             ck_assert_int_ge(ticks_between(lo, lo * ratio, true), 2);
             ck_assert_int_ge(ticks_between(lo, lo * ratio, false), 2);
         }
-    ck_assert_int_ge(ticks_between(2.2, 2.8, true), 3); /* none of 1, 1.5, 2, 3, 5, 7 */
+    ck_assert_int_ge(ticks_between(2.2, 2.8, true), 3); /* the range contains none of 1, 1.5, 2,
+                                                         * 3, 5, 7 */
 }
 END_TEST
 
@@ -71,7 +73,7 @@ START_TEST(one_step_stands_on_an_axis_from_zero)
 }
 END_TEST
 
-/* Two points that nearly coincide: each label is nearer to its own. */
+/* Two points nearly coincide. Each label must be nearer to its own point. */
 START_TEST(labels_stand_at_their_points)
 {
     static const double x[] = {1, 1.02, 2, 3}, y[] = {1, 1.02, 2, 3};

@@ -1,5 +1,5 @@
-/* export: the content of tables and of MLflow runs. If memory or IO fails, the result is an
- * error, and no partial target remains. */
+/* export: the content of tables and of MLflow runs. If memory or IO fails, the result must be
+ * an error, and no partial target may remain. */
 #include "check_main.h"
 
 #include "base/error.h"
@@ -27,7 +27,7 @@ static const char manifest[] =
     "{\"moefw\":\"0.1.0\",\"began\":\"2024-02-29T12:00:01Z\",\"steps\":2,\"classes\":[]}\n";
 static const char config[] = "[model]\ndim = 8\n[data]\npath =\n";
 
-/* A run with these metrics and this memory. */
+/* Makes a run with these metrics and this memory.jsonl. */
 static const char *run_of(const char *name, const char *of_metrics, const char *of_memory,
                           const char *of_manifest)
 {
@@ -82,7 +82,7 @@ START_TEST(what_is_written)
     const mf_export_mlflow_options o = {scratch_path("store"), "it's", false};
     ck_assert_msg(mf_export_mlflow(run, &o, &path) == MF_OK, "%s", mf_error_message());
     holds(path, "metrics/train/loss", "1709208002500 3 1\n"); /* 2024-02-29 12:00:02.5 UTC */
-    holds(path, "metrics/val/loss", "1709208002500 2 2\n");   /* at the last known wall_s */
+    holds(path, "metrics/val/loss", "1709208002500 2 2\n");   /* uses the last known wall_s */
     holds(path, "metrics/val/peak_rss_mib", "1709208002500 12.5 2\n");
     holds(path, "metrics/train/moe.2.load.1", "1709208002500 0.75 1\n");
     holds(path, "metrics/train/turns.a.b", "1709208002500 2 1\n");
@@ -94,7 +94,7 @@ START_TEST(what_is_written)
 }
 END_TEST
 
-/* Lines that are no records are counted, and the others are exported. */
+/* Lines that are not records are counted; the other lines are exported. */
 START_TEST(damaged_lines_are_skipped)
 {
     static const char damaged[] = "{\"step\":1,\"split\":\"val\",\"loss\":3}\n"
@@ -116,7 +116,7 @@ START_TEST(damaged_lines_are_skipped)
 }
 END_TEST
 
-/* MLflow takes letters, digits, _, -, . and blanks in names. */
+/* MLflow accepts letters, digits, _, -, . and blanks in names. */
 START_TEST(names_are_those_of_mlflow)
 {
     const char *run = run_with(
@@ -130,7 +130,8 @@ START_TEST(names_are_those_of_mlflow)
 }
 END_TEST
 
-/* Times of a run are counted from the date in its manifest, or from 0 without one. */
+/* Times of a run are counted from the date in its manifest. Without a date they are counted
+ * from 0. */
 START_TEST(without_a_date)
 {
     const char *run = run_of("undated", metrics, memory,
@@ -144,7 +145,7 @@ START_TEST(without_a_date)
 }
 END_TEST
 
-/* The store's address needs the current folder, which another program may remove. */
+/* The store's address contains the current folder, which another program may have removed. */
 START_TEST(in_a_folder_that_is_gone)
 {
     const char *run = run_folder(), *gone = scratch_path("gone");
@@ -160,7 +161,7 @@ START_TEST(in_a_folder_that_is_gone)
 }
 END_TEST
 
-/* An experiment is found by its name, however its meta.yaml quotes that. */
+/* An experiment is found by its name, regardless of how its meta.yaml quotes the name. */
 START_TEST(experiments_are_found_by_name)
 {
     static const char *const quoted[][2] = {

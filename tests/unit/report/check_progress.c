@@ -1,5 +1,5 @@
-/* progress: the text of the live line and of plain lines, and that log lines never mix with the
- * live line. */
+/* progress: the text of the live line and of plain lines. Log lines must never be mixed with
+ * the live line. */
 #include "check_main.h"
 
 #include "base/file/io.h"
@@ -96,7 +96,8 @@ START_TEST(quiet_is_silent)
 }
 END_TEST
 
-/* Columns of the longest line: escape sequences take none, and each character takes one. */
+/* Width of the longest line in columns. Escape sequences have no width, and each character has
+ * one column. */
 static int widest_line(const char *s)
 {
     int column = 0, widest = 0;
@@ -129,7 +130,7 @@ START_TEST(the_live_line_fits_any_terminal)
         ck_assert_int_lt(widest_line(s), columns[i]);
         ck_assert_ptr_nonnull(strstr(s, "loss 2.0000"));
         if (columns[i] >= 100) ck_assert_ptr_nonnull(strstr(s, "50.0k tokens/s"));
-        ck_assert_int_eq(count(s, "\n"), 1);             /* the line of the history */
+        ck_assert_int_eq(count(s, "\n"), 1);             /* a line of the history */
         ck_assert_str_eq(s + strlen(s) - 4, "\r\033[K"); /* nothing remains on the line */
     }
     unsetenv("COLUMNS");
@@ -141,7 +142,8 @@ START_TEST(losses_stay_above_the_live_line)
     mf_terminal t = terminal(true, false);
     work(&t, 0, 1000, 1000, false);
     const char *s = written(&t);
-    ck_assert_int_eq(count(s, "\n"), 21); /* twenty losses and a validation */
+    ck_assert_int_eq(count(s, "\n"), 21); /* twenty lines with losses, and one for
+                                           * a validation */
     ck_assert_ptr_nonnull(strstr(s, "step   50/1000  loss 2.0000  50.0k tokens/s\n"));
 }
 END_TEST
@@ -181,7 +183,7 @@ START_TEST(the_validation_at_the_end_is_part_of_the_time_left)
 }
 END_TEST
 
-/* Elsewhere than on a terminal there is a line each minute, whatever is done in it. */
+/* Without a terminal there is a line each minute, whatever the work is. */
 START_TEST(a_line_each_minute)
 {
     mf_terminal t = terminal(false, false);
@@ -196,7 +198,7 @@ START_TEST(a_line_each_minute)
     ck_assert_str_eq(written(&t), "step 20/20  loss 2.0000\n"
                                   "step 20/20  validation 1000/2000  30:00 left\n");
 
-    t = terminal(false, false); /* how many steps there are is not known */
+    t = terminal(false, false); /* the number of steps is not known */
     p = mf_progress_new(&t, "scan", 0, 0, false);
     mf_progress_step(p, 7, 2.0, NAN);
     ahead += 61;
@@ -218,7 +220,7 @@ START_TEST(the_use_of_a_device_is_told)
         mf_progress_device(p, use);
         mf_progress_step(p, 10, 2.0, 50000);
         mf_progress_end(p);
-        ck_assert_int_eq(count(written(&t), use), 1 + live); /* history, and the live line */
+        ck_assert_int_eq(count(written(&t), use), 1 + live); /* history line, and live line */
     }
     unsetenv("COLUMNS");
 }
@@ -249,7 +251,8 @@ START_TEST(a_log_line_clears_the_live_line_first)
     fclose(sink);
     mf_progress_end(p);
     const char *s = written(&t);
-    ck_assert_int_eq(count(s, "\r\033[K"), 2); /* before drawing, and for the log line */
+    ck_assert_int_eq(count(s, "\r\033[K"), 2); /* once before drawing, and once for the
+                                                * log line */
 }
 END_TEST
 
@@ -295,8 +298,8 @@ START_TEST(words)
 }
 END_TEST
 
-/* Reads the line that was written to the pseudo-terminal: the kernel hands its bytes over when
- * it has time, so one read may give a part of them. */
+/* Reads the line that was written to the pseudo-terminal. The kernel passes its bytes on with a
+ * delay, so one read may return only a part of them. */
 static void read_terminal(int master, FILE *slave, char *got, size_t size)
 {
     ck_assert_int_eq(fflush(slave), 0);
@@ -310,7 +313,7 @@ static void read_terminal(int master, FILE *slave, char *got, size_t size)
     got[have] = '\0';
 }
 
-/* Through a pseudo-terminal: the bytes that a person's terminal gets. */
+/* Reads through a pseudo-terminal the bytes that a person's terminal would receive. */
 START_TEST(text_cannot_act_on_a_terminal)
 {
     static const char bytes[] = "a\033[2Jb\x07\tc\x7f\xc3\xa9\xc2\x9b\n";
@@ -334,13 +337,14 @@ START_TEST(text_cannot_act_on_a_terminal)
     ck_assert_ptr_nonnull(strstr(got, "a?[2Jb?"));
     ck_assert_ptr_nonnull(strstr(got, "\xc3\xa9"));
     ck_assert_ptr_null(strstr(got, "\xc2\x9b"));
-    /* byte by byte, and control characters of one byte in 0x80 .. 0x9F */
+    /* written byte by byte, with control characters of one byte in 0x80 .. 0x9F */
     static const char split[] = "e\xe2\x80\x93\xc2\x9b[2Jf\x9b[2Jg\xf0\x9f\x98\x80\x80h\n";
     for (size_t i = 0; i + 1 < sizeof split; i++)
         mf_terminal_put(slave, &begun, split + i, 1);
     read_terminal(master, slave, got, sizeof got);
     ck_assert_ptr_nonnull(strstr(got, "e\xe2\x80\x93?[2Jf?[2Jg\xf0\x9f\x98\x80?h"));
-    /* a mark that turns the order of the text around, as one text and cut in its middle */
+    /* a mark that reverses the order of the text, once in one piece and once split in
+     * its middle */
     static const char bidi[] = "1\xe2\x80\xae"
                                "2\xe2\x81\xa6\xe2\x80\xa8"
                                "3\xd8\x9c\xe2\x82\xac\n";
@@ -403,7 +407,7 @@ START_TEST(the_closing_lines)
 }
 END_TEST
 
-/* The closing lines of a run with this router; the caller closes nothing. */
+/* The closing lines of a run with this router. The caller does not free them. */
 static const char *closing(const char *router, const char *predictions)
 {
     const mf_summary s = {.run = "r",
@@ -418,7 +422,8 @@ static const char *closing(const char *router, const char *predictions)
     return written(&t);
 }
 
-/* Another router of the folder of plugins is proposed, not the one that was trained with. */
+/* The closing lines propose another router of the plugin folder than the one that
+ * was trained. */
 START_TEST(another_router_is_proposed)
 {
     char marker[512];

@@ -1,6 +1,6 @@
-/* report and configuration: if memory or IO fails, the result is an error, or a complete report
- * without an input that could not be read, and never a crash. The tests also write reports of
- * runs with unusual contents. */
+/* report and configuration: if memory or IO fails, the result must be an error, or a complete
+ * report without an input that could not be read, and never a crash. The tests also write
+ * reports of runs with unusual contents. */
 #include "check_main.h"
 
 #include "base/error.h"
@@ -115,7 +115,7 @@ START_TEST(a_report_without_memory)
 }
 END_TEST
 
-/* A file of safetensors whose tensors are `header` and whose values are 16 bytes. */
+/* Writes a file of safetensors with the tensors `header` and 16 bytes of values. */
 static void put_tensors(const char *folder, const char *name, const char *header)
 {
     char file[512] = {0}, path[640];
@@ -153,7 +153,7 @@ START_TEST(a_report_on_a_failing_disk)
         }
         if (rc != MF_OK) ck_assert_str_ne(mf_error_message(), "");
         told = told || (rc != MF_OK && strstr(mf_error_message(), "model.safetensors: cannot"));
-        if (rc == MF_OK) { /* then reading an input failed, and the page is complete */
+        if (rc == MF_OK) { /* then only reading an input failed, and the page is complete */
             size_t size;
             char *text = scratch_read(out, &size);
             ck_assert_ptr_nonnull(text);
@@ -161,7 +161,7 @@ START_TEST(a_report_on_a_failing_disk)
             free(text);
         }
     }
-    ck_assert(told); /* of the weights, too */
+    ck_assert(told); /* a failure to read the weights was reported, too */
 }
 END_TEST
 
@@ -186,7 +186,8 @@ START_TEST(a_configuration_without_memory)
 }
 END_TEST
 
-/* If metrics.jsonl has at least one record, there is a page, whatever else it contains. */
+/* If metrics.jsonl contains at least one record, a page is written, whatever else the
+ * file contains. */
 START_TEST(odd_records)
 {
     static const char *const texts[] = {
@@ -223,8 +224,8 @@ static void *watched_alloc(size_t bytes)
     return bytes > 256 << 20 ? NULL : aligned_alloc(64, (bytes + 63) / 64 * 64);
 }
 
-/* A damaged sample that names the most experts for each of many tokens, and holds none of them:
- * the lists it promises would be TOKENS x 4096 words of 8 bytes. */
+/* A damaged sample declares the largest number of experts for each of many tokens, but contains
+ * none of them. The declared lists would need TOKENS x 4096 words of 8 bytes. */
 START_TEST(a_sample_without_its_experts)
 {
     enum { TOKENS = 8192 };
@@ -267,7 +268,7 @@ static size_t put_heads(char *out, size_t room, int step, const char *turns, con
         step, turns, gate[0], gate[1], bits[0], bits[1], gate[2], gate[3], bits[2], bits[3]);
 }
 
-/* Height of area `area` in the figure of head states at step k of n, relative to the whole. */
+/* Relative height of area `area` in the figure of head states at step k of n. */
 static double share_at(const char *page, int area, int k, int n)
 {
     double y[5][32], top = 1e9, bottom = -1e9;
@@ -301,18 +302,18 @@ START_TEST(what_became_of_heads)
     size_t n = put_heads(text, sizeof text, 10, "", "1111", even);
     /* The gate of the second layer's second head falls without a change by a controller. */
     n += put_heads(text + n, sizeof text - n, 20, "", "1111", fell);
-    /* The second layer's first head is pruned. In the first layer, a controller lowers the
-     * first head's gate a little and freezes the second head. */
+    /* The first head of the second layer is pruned. In the first layer, a controller lowers the
+     * gate of the first head a little and freezes the second head. */
     snprintf(turn, sizeof turn, TURN("gate", 0, 2, 1.999) "," TURN("lr_scale", 1, 1, 0), 30,
              30);
     n += put_heads(text + n, sizeof text - n, 30, turn, "1101", low);
     n += put_heads(text + n, sizeof text - n, 390, "", "1101", low);
-    n += put_heads(text + n, sizeof text - n, 400, "", "1111", fell); /* regrown */
+    n += put_heads(text + n, sizeof text - n, 400, "", "1111", fell); /* the head has regrown */
     const char *const runs[] = {write_run("heads", text)};
     const char *out = scratch_path("heads.html");
     ck_assert_msg(mf_report_write(1, runs, out) == MF_OK, "%s", mf_error_message());
     char *page = scratch_read(out, &n);
-    static const double want[5][5] = {/* at 10, 20, 30, 390, 400 */
+    static const double want[5][5] = {/* expected shares at the steps 10, 20, 30, 390, 400 */
                                       [ACTIVE] = {4, 3, 0, 2, 2},
                                       [REGROWN] = {0, 0, 0, 0, 1},
                                       [SHRINKING] = {0, 1, 2, 0, 0},
@@ -328,8 +329,9 @@ START_TEST(what_became_of_heads)
 }
 END_TEST
 
-/* 100 tokens at 50 in a second, 300 at 100: 400 in 5 seconds. An evaluation of 95 seconds is in
- * between, and is no time of training. */
+/* 100 tokens at 50 tokens/s take 2 s, and 300 tokens at 100 tokens/s take 3 s: together 400
+ * tokens in 5 seconds. An evaluation of 95 seconds is in between, and does not count as
+ * training time. */
 START_TEST(the_speed_is_that_of_training)
 {
     static const char text[] = "{\"step\":1,\"split\":\"train\",\"loss\":3,\"tokens\":100,"
@@ -348,7 +350,7 @@ START_TEST(the_speed_is_that_of_training)
 }
 END_TEST
 
-/* Nine layers, which are more than there are colours of a list: theirs change gradually. */
+/* Nine layers, more than the list of colours has. Their colours change gradually. */
 START_TEST(layers_of_a_deep_model)
 {
     enum { LAYERS = 9 };
@@ -374,7 +376,8 @@ START_TEST(layers_of_a_deep_model)
 }
 END_TEST
 
-/* Figures of several runs: both curves of a run have its colour; the second one is broken. */
+/* Figures of several runs: both curves of a run have the same colour, and the second curve
+ * is dashed. */
 START_TEST(predictions_of_two_runs)
 {
     static const char text[] =
@@ -423,7 +426,7 @@ START_TEST(two_adapters_of_the_experts)
 }
 END_TEST
 
-/* 41 options changed, one of them twice: more than the table has lines. */
+/* 41 options were changed, one of them twice. This is more than the table has lines. */
 START_TEST(many_changed_options)
 {
     char text[8192];
@@ -447,7 +450,7 @@ END_TEST
 
 /* ---- comparisons ---- */
 
-/* A line of validation for each pair of step and loss. */
+/* Writes a line of validation for each pair of step and loss. */
 static void put_seed(const char *name, int n, const int *steps, const double *losses)
 {
     char text[1024];
@@ -459,8 +462,8 @@ static void put_seed(const char *name, int n, const int *steps, const double *lo
     write_run(name, text);
 }
 
-/* Two routers with long names, runs with other steps, a search of more trials than are shown,
- * and a plan that cannot be read. */
+/* Two routers with long names, runs with different steps, a search with more trials than the
+ * page shows, and a plan that cannot be read. */
 START_TEST(a_comparison_with_all_that_is_unusual)
 {
     static const int steps[] = {10, 20, 50, 60}, fewer[] = {10, 50, 60};
@@ -495,7 +498,8 @@ START_TEST(a_comparison_with_all_that_is_unusual)
         "2 stands for mlp:hidden=64+activation=relu.",
         "Not all runs have ended; this page shows those that have.",
         "3 more are in search.json.",
-        /* the mean of both seeds where both have a value, and that from a quarter on */
+        /* the mean of both seeds where both have a value, and the same from a quarter of the
+         * steps on */
         "1.5 at step 60; from 1.5 to 9", "1.5 at step 60; from 1.5 to 2.5"};
     for (size_t i = 0; i < sizeof holds / sizeof *holds; i++)
         ck_assert_msg(strstr(page, holds[i]) != NULL, "%s", holds[i]);
@@ -503,7 +507,8 @@ START_TEST(a_comparison_with_all_that_is_unusual)
 }
 END_TEST
 
-/* The last record and the last one of validation, whatever else metrics.jsonl contains. */
+/* Finds the last record, and the last record of a validation, whatever else
+ * metrics.jsonl contains. */
 START_TEST(records_of_a_listed_run)
 {
     static const char text[] = "{\"step\":1,\"split\":\"val\",\"task_loss\":3}\n"

@@ -1,5 +1,5 @@
-/* svg, html: figures and pages are well-formed for any content, scales contain their values and
- * have round ticks, and the boxes of a structure are inside the picture. */
+/* svg, html: figures and pages are well-formed for any content. Scales contain their values and
+ * have round ticks. The boxes of a structure are inside the picture. */
 #include "check_main.h"
 
 #include "report/page/html.h"
@@ -123,7 +123,7 @@ START_TEST(text_is_escaped)
 {
     mf_doc *d = mf_doc_new();
     mf_doc_text(d, "<a href=\"x\">&'\x02\xff\xc3\xa9\t\n");
-    mf_doc_text(d, "\xe2\x80\xae\xe2\x81\xa6\xd8\x9c\xe2\x80\x8d"); /* U+200D is no mark */
+    mf_doc_text(d, "\xe2\x80\xae\xe2\x81\xa6\xd8\x9c\xe2\x80\x8d"); /* U+200D is kept */
     ck_assert_str_eq(
         mf_doc_string(d, NULL),
         "&lt;a href=&quot;x&quot;&gt;&amp;&#39;\xef\xbf\xbd\xef\xbf\xbd\xc3\xa9\t\n"
@@ -329,7 +329,7 @@ static double luminance(const char *ink)
 {
     unsigned c[3];
     double v[3];
-    const bool brief = strlen(ink) < 7; /* #rgb */
+    const bool brief = strlen(ink) < 7; /* the form #rgb */
     const int n = sscanf(ink, brief ? "#%1x%1x%1x" : "#%2x%2x%2x", &c[0], &c[1], &c[2]);
     ck_assert_int_eq(n, 3);
     for (int i = 0; i < 3; i++) {
@@ -358,7 +358,8 @@ START_TEST(numbers_stand_out_from_their_cells)
             ck_assert_ptr_nonnull(cell);
             ck_assert_ptr_nonnull(number);
             snprintf(ink, sizeof ink, "%s", cell + 14);
-            while (strncmp(number, "<text", 5) != 0) { /* the group that has the number */
+            /* finds the group that contains the number */
+            while (strncmp(number, "<text", 5) != 0) {
                 const char *group = number;
                 number = strchr(strchr(number, '>') + 1, '<');
                 if (strncmp(number, "<text", 5) == 0) {
@@ -377,7 +378,7 @@ START_TEST(numbers_stand_out_from_their_cells)
 }
 END_TEST
 
-/* The colour of the only cell of a map of shares. */
+/* The colour of a map of shares with a single cell. */
 static void share_ink(double v, double even, char out[8])
 {
     mf_doc *d = mf_doc_new();
@@ -390,7 +391,8 @@ static void share_ink(double v, double even, char out[8])
 START_TEST(shares_are_coloured_by_their_ratio_to_the_even_share)
 {
     static const struct {
-        double ratio, at; /* of the share to the even one; on the scale of colours */
+        double ratio, at; /* ratio: share divided by the even share; at: place on the scale
+                           * of colours */
     } cases[] = {{0, 0}, {0.1, 0}, {0.25, 0}, {0.5, 0.25}, {1, 0.5}, {2, 0.75}, {4, 1}, {8, 1}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         for (int experts = 2; experts <= 64; experts *= 4) {
@@ -424,7 +426,7 @@ END_TEST
 
 START_TEST(marks_stand_out_from_the_page)
 {
-    static const char *const pages[] = {"#ffffff", "#15181c"}; /* light and dark, of html.c */
+    static const char *const pages[] = {"#ffffff", "#15181c"}; /* light, dark: see html.c */
     for (int i = 0; i < 8; i++)
         for (int k = 0; k < 2; k++) {
             const double a = luminance(mf_colour(i)) + 0.05, b = luminance(pages[k]) + 0.05;
@@ -433,7 +435,8 @@ START_TEST(marks_stand_out_from_the_page)
 }
 END_TEST
 
-/* The colour of a variable in the style of a page; after: the text after which to look. */
+/* Finds the colour of a variable in the style of a page. The search begins after the
+ * text `after`. */
 static void variable(const char *style, const char *after, const char *name, char out[8])
 {
     const char *at = strstr(style, after);
@@ -455,14 +458,15 @@ START_TEST(text_stands_out_from_the_page)
     const char *style = mf_doc_string(d, NULL);
     for (int s = 0; s < 2; s++)
         for (int i = 0; i < 3; i++)
-            for (int k = 0; k < 2; k++) { /* also the other way round: pressed buttons */
+            /* the second round swaps the colours, as in pressed buttons */
+            for (int k = 0; k < 2; k++) {
                 char ink[8], ground[8];
                 variable(style, schemes[s], texts[i], ink);
                 variable(style, schemes[s], grounds[k], ground);
                 const double a = luminance(ink) + 0.05, b = luminance(ground) + 0.05;
                 ck_assert_msg((a > b ? a / b : b / a) >= 4.5, "%s on %s", ink, ground);
             }
-    /* no other colour of text stands in the style */
+    /* the style contains no other colour of text */
     for (const char *at = style; (at = strstr(at, "color:")) != NULL; at++)
         ck_assert_msg(at[-1] == '-' || strncmp(at + 6, "var(--", 6) == 0 ||
                           strncmp(at + 6, "#000}", 5) == 0,
@@ -479,7 +483,7 @@ static int count(const char *text, const char *what)
     return n;
 }
 
-/* All rectangles must be inside the picture. */
+/* Checks that all rectangles are inside the picture. */
 static void within(const char *text)
 {
     double width, height;
@@ -562,7 +566,7 @@ START_TEST(parts_of_a_whole)
                                 .values = v});
     const char *text = finished(d);
     ck_assert_int_eq(count(text, "fill-opacity=\".8\""), 3);
-    /* The areas sum to 1 at each x, so the top line of the last area has one y three times. */
+    /* The areas sum to 1 at each x, so in the upper line of the last area all y are equal. */
     const char *last = NULL;
     for (const char *at = text; (at = strstr(at, "<path d=\"M")) != NULL; at++)
         if (strcspn(at, "Z") < strcspn(at, ">")) last = at; /* a closed path is an area */
@@ -629,7 +633,7 @@ START_TEST(a_page_holds_nothing_but_itself)
                *rest = code ? strstr(code, "</script>") : NULL;
     ck_assert_ptr_nonnull(rest);
     ck_assert_ptr_null(strstr(rest, "<script"));
-    char *copy = strdup(text); /* without the script */
+    char *copy = strdup(text); /* a copy of the page without the script */
     strcpy(copy + (code - text), rest + strlen("</script>"));
     static const char *const never[] = {"<script", "http:", "https:", "javascript",
                                         "@import", "url(",  "<img",   "<link"};

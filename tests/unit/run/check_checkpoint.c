@@ -28,7 +28,7 @@ static const mf_provenance identity = {.version = "1.0",
                                        .plugins = plugins,
                                        .n_plugins = 1};
 
-/* A small store with parameters of ranks 0 to 3; seed determines the values. */
+/* Makes a small store with parameters of ranks 0 to 3. The seed determines the values. */
 static mf_store *make_store(uint64_t seed)
 {
     static const char *const names[] = {"emb", "layers.0.w", "layers.0.scale", "one"};
@@ -99,8 +99,8 @@ static int save(const char *folder, int64_t step, uint64_t seed, int keep)
     return rc;
 }
 
-/* Resumes, and checks the content: that of step s was made with seeds[s]. Returns the step, or
- * -1 for MF_ECHECKPOINT. */
+/* Resumes, and checks the content: the checkpoint of step s was made with seeds[s]. Returns the
+ * step, or -1 for MF_ECHECKPOINT. */
 static int64_t resume(const char *folder, const uint64_t *seeds)
 {
     mf_store *store = make_store(99);
@@ -128,7 +128,7 @@ static int64_t resume_any(const char *folder)
     return resume(folder, seeds);
 }
 
-/* Removes the folder and gives its path. */
+/* Removes the folder and returns its path. */
 static const char *fresh(const char *name)
 {
     const char *path = scratch_path(name);
@@ -160,7 +160,7 @@ static bool verifies(const char *path)
 START_TEST(what_is_saved_comes_back)
 {
     const char *folder = fresh("back");
-    ck_assert_int_eq(resume_any(folder), -1); /* nothing was saved yet */
+    ck_assert_int_eq(resume_any(folder), -1); /* no checkpoint was saved yet */
     ck_assert_int_eq(save(folder, 4, 104, 0), MF_OK);
     ck_assert_int_eq(resume_any(folder), 4);
     ck_assert_int_eq(save(folder, 5, 105, 0), MF_OK);
@@ -171,7 +171,7 @@ START_TEST(what_is_saved_comes_back)
     ck_assert_str_eq(latest, "step-5\n");
     free(latest);
 
-    /* mf_ckpt_load reads no moments, and any step can be chosen. */
+    /* mf_ckpt_load reads no moments, and can load any step. */
     mf_store *want = make_store(104), *store = make_store(99);
     int64_t step = 0;
     ck_assert_int_eq(mf_ckpt_load(folder, 4, store, &step), MF_OK);
@@ -205,8 +205,8 @@ START_TEST(old_ones_go)
     for (int i = 0; i < n; i++)
         ck_assert_int_eq(steps[i], 5 - i);
     mf_free(steps);
-    ck_assert_int_eq(count(folder, ""), 4);           /* and the file `latest` */
-    ck_assert_int_eq(save(folder, 5, 105, 1), MF_OK); /* the same step again */
+    ck_assert_int_eq(count(folder, ""), 4);           /* 3 checkpoints, and the file `latest` */
+    ck_assert_int_eq(save(folder, 5, 105, 1), MF_OK); /* the same step is saved again */
     ck_assert_int_eq(count(folder, ""), 2);
     ck_assert_int_eq(resume_any(folder), 5);
 }
@@ -225,7 +225,8 @@ START_TEST(state_items)
     ck_assert(!mf_state_int(s, "a", &i) && i == 7);
     ck_assert(!mf_state_int(s, "none", &i) && i == 7);
     ck_assert_ptr_null(mf_state_blob(s, "a", &n));
-    ck_assert_int_eq(mf_state_set_real(s, "c", 3), MF_OK); /* replaces a value of any type */
+    ck_assert_int_eq(mf_state_set_real(s, "c", 3), MF_OK); /* a new value replaces a value of
+                                                            * any type */
     ck_assert_ptr_null(mf_state_blob(s, "c", &n));
     ck_assert(mf_state_real(s, "c", &x) && x == 3);
     ck_assert_str_eq(mf_state_name_at(s, 0), "a");
@@ -235,8 +236,8 @@ START_TEST(state_items)
 }
 END_TEST
 
-/* Step 1 exists. A child saves step 2 and ends at its n-th IO call. Step 1 or step 2 must be
- * restored completely; after the rename that publishes step 2, it must be step 2. */
+/* Step 1 exists. A child saves step 2 and ends at its n-th IO call. Then step 1 or step 2 must
+ * be restored completely. After the rename that publishes step 2, it must be step 2. */
 START_TEST(killed_at_every_call)
 {
     const char *folder = fresh("kill");
@@ -272,8 +273,8 @@ START_TEST(killed_at_every_call)
 }
 END_TEST
 
-/* The only checkpoint is replaced by one of the same step: the old or the new one must
- * always exist. */
+/* The only checkpoint is replaced by another one of the same step. The old or the new
+ * checkpoint must always exist. */
 START_TEST(killed_while_replacing)
 {
     const char *folder = fresh("replace");
@@ -307,7 +308,7 @@ START_TEST(killed_while_replacing)
 }
 END_TEST
 
-/* ---- power failure: everything that was not synced before its rename is lost ---- */
+/* ---- power failure: all data that were not synced before their rename are lost ---- */
 
 enum { FDS = 256 };
 static bool dirty[FDS], is_folder_synced;
@@ -373,25 +374,25 @@ START_TEST(names_are_given_to_what_is_on_the_disk)
     int rc = save(folder, 1, 101, 0);
     mf_io_set_table(NULL);
     ck_assert_int_eq(rc, MF_OK);
-    ck_assert_int_eq(names_given, 2); /* renames of step-1 and latest */
+    ck_assert_int_eq(names_given, 2); /* the renames of step-1 and of latest */
     ck_assert(is_folder_synced);      /* both names are on the disk */
 }
 END_TEST
 
-/* ---- a disk that stores other bytes than it was given ---- */
+/* ---- a disk that stores other bytes than were written ---- */
 
 static ssize_t wrong_write(int fd, const void *buf, size_t n)
 {
     char *other = mf_alloc(n + 1, 1);
     memcpy(other, buf, n);
-    if (n > 64) other[n - 1] ^= 1; /* in numbers of a tensor, never in a short text */
+    if (n > 64) other[n - 1] ^= 1; /* changes only numbers of a tensor, never a short text */
     const ssize_t done = mf_io_default()->write(fd, other, n);
     mf_free(other);
     return done;
 }
 
-/* A checkpoint that does not read back gets no name: step 1 stays, `latest` names it, and a
- * checkpoint of the same step is not replaced. */
+/* A checkpoint that cannot be read back correctly gets no name. Step 1 stays, `latest` still
+ * names it, and an existing checkpoint of the same step is not replaced. */
 START_TEST(what_does_not_read_back_leaves_no_trace)
 {
     const char *folder = fresh("wrong");
@@ -414,8 +415,8 @@ START_TEST(what_does_not_read_back_leaves_no_trace)
 }
 END_TEST
 
-/* A run that starts from another one with bf16 copies must read them, not those of the initial
- * values: for parameters that are not trained they would stay. */
+/* A run that starts from another run with bf16 copies must read these copies. Otherwise
+ * parameters that are not trained would keep the copies of the initial values. */
 START_TEST(a_start_from_another_run_sets_bf16_copies)
 {
     const char *folder = fresh("start");
@@ -505,7 +506,7 @@ START_TEST(short_reads_and_writes)
 }
 END_TEST
 
-/* An IO error while reading does not mean damage: the checkpoint is not renamed. */
+/* An IO error while reading does not prove damage, so the checkpoint is not renamed. */
 START_TEST(resume_with_failing_reads)
 {
     const char *folder = fresh("reads");
@@ -597,7 +598,7 @@ START_TEST(damaged_one_is_set_aside)
         ck_assert_int_eq(save(folder, 2, 102, 0), MF_OK); /* the name is free again */
         ck_assert_int_eq(resume_any(folder), 2);
     }
-    /* If all are damaged, training must not start again from step 0. */
+    /* If all checkpoints are damaged, training must not start again from step 0. */
     scratch_write(scratch_path("aside/step-1/MANIFEST.json"), "", 0);
     scratch_write(scratch_path("aside/step-2/MANIFEST.json"), "", 0);
     ck_assert_int_eq(resume_any(folder), -1);
@@ -613,7 +614,7 @@ START_TEST(a_checkpoint_by_another_name)
     ck_assert_int_eq(mf_io()->rename(scratch_path("name/step-2"), scratch_path("name/step-3")),
                      0);
     ck_assert_int_eq(resume_any(folder), -1);
-    /* names that are no checkpoints */
+    /* makes names that do not belong to checkpoints */
     ck_assert_int_eq(mf_io()->mkdir(scratch_path("name/step-07"), 0777), 0);
     ck_assert_int_eq(mf_io()->mkdir(scratch_path("name/step-"), 0777), 0);
     int64_t *steps;
@@ -624,7 +625,7 @@ START_TEST(a_checkpoint_by_another_name)
 }
 END_TEST
 
-/* A complete checkpoint of another model is an error that names the tensor; it is
+/* A complete checkpoint of another model is an error that names the tensor. The checkpoint is
  * not renamed. */
 START_TEST(another_model)
 {
@@ -668,7 +669,7 @@ static Suite *suite(void)
 {
     mf_log_set_level(MF_LOG_ERROR);
     if (access("/dev/shm", W_OK) == 0)
-        setenv("TMPDIR", "/dev/shm", 0); /* thousands of syncs would take long on a disk */
+        setenv("TMPDIR", "/dev/shm", 0); /* on a disk, thousands of syncs would take too long */
     Suite *s = suite_create("checkpoint");
     TCase *t = tcase_create("checkpoint");
     tcase_set_timeout(t, 0);

@@ -1,5 +1,5 @@
-/* checkpoint_refused: stores that a checkpoint cannot hold or does not fit, and names that the
- * file system refuses; existing checkpoints stay, and messages name them. */
+/* checkpoint_refused: stores that cannot be saved in a checkpoint or do not fit it, and names
+ * that the file system refuses. Existing checkpoints are kept, and messages name them. */
 #include "check_main.h"
 
 #include "base/error.h"
@@ -49,7 +49,7 @@ static int resume(const char *folder, mf_store *s, int64_t *ret_step)
     return rc;
 }
 
-/* The step that is resumed, of a checkpoint whose values are all `value`. */
+/* Resumes from a checkpoint whose values are all `value`, and returns its step. */
 static int64_t resumed(const char *folder, float value)
 {
     mf_store *s = store_of("w", true, 0);
@@ -89,8 +89,8 @@ static int no_rename(const char *from, const char *to)
     return -1;
 }
 
-/* If a damaged checkpoint cannot be renamed because no name is free, resuming fails; it does
- * not begin with an older checkpoint. */
+/* If a damaged checkpoint cannot be renamed because no name is free, resuming fails. It does
+ * not use an older checkpoint instead. */
 START_TEST(a_damaged_one_that_cannot_be_set_aside)
 {
     const char *folder = scratch_path("aside");
@@ -119,7 +119,7 @@ START_TEST(a_damaged_one_that_cannot_be_set_aside)
 }
 END_TEST
 
-/* A checkpoint that cannot be replaced stays; one whose replacement was interrupted keeps
+/* A checkpoint that cannot be replaced is kept. If its replacement was interrupted, it keeps
  * its name. */
 START_TEST(one_that_cannot_be_replaced)
 {
@@ -132,7 +132,7 @@ START_TEST(one_that_cannot_be_replaced)
     mf_io_set_table(NULL);
     expect_failure(rc, MF_EIO, "step-3: cannot rename");
     ck_assert_int_eq(resumed(folder, 3), 3);
-    /* as a process leaves it that is killed between the two renames */
+    /* the state after a process was killed between the two renames */
     ck_assert_int_eq(
         rename(scratch_path("replaced/step-3"), scratch_path("replaced/step-3.old.tmp")), 0);
     mf_io_set_table(&stuck);
@@ -151,13 +151,13 @@ START_TEST(names_of_checkpoints)
     int64_t step = -1;
     for (size_t i = 0; i < sizeof not_replaced / sizeof *not_replaced; i++)
         ck_assert_msg(!mf_ckpt_is_replaced(not_replaced[i], &step), "%s", not_replaced[i]);
-    for (size_t n = 1; n < 380; n++) { /* longer than any step */
+    for (size_t n = 1; n < 380; n++) { /* longer than the name of any step */
         memset(name, '1', n);
         snprintf(name + n, sizeof name - n, ".old.tmp");
         if (n > 5) memcpy(name, "step-", 5);
         const bool is = n > 5 && n <= 5 + 18;
         ck_assert_msg(mf_ckpt_is_replaced(name, &step) == is, "%d digits", (int)n - 5);
-        name[n + 4] = '\0'; /* ".old" alone */
+        name[n + 4] = '\0'; /* the name ".old" alone */
         ck_assert(!mf_ckpt_is_replaced(name, &step));
     }
     ck_assert(mf_ckpt_is_replaced("step-12.old.tmp", &step) && step == 12);

@@ -1,5 +1,5 @@
-/* data_sums: a sum of data is that of their values, wherever they are stored; and what a
- * resumed run says about a checkpoint with other sums. */
+/* data_sums: a sum of data depends only on their values, however they are stored. Also tests
+ * the messages of a resumed run about a checkpoint with other sums. */
 #include "check_main.h"
 
 #include "base/error.h"
@@ -13,9 +13,10 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { TOKENS = 600000, FIRST = 123457 }; /* two parts; pieces do not meet all tokens */
+/* number of tokens, of which FIRST are in the first part */
+enum { TOKENS = 600000, FIRST = 123457 };
 
-/* Words of the given width with the ids at .. at+n-1; the id at `other` is another one. */
+/* Words of the given width with the ids at .. at+n-1. The id at index `other` is changed. */
 static void *words(int width, int64_t at, int64_t n, int64_t other)
 {
     unsigned char *bytes = mf_alloc((size_t)n, (size_t)width);
@@ -31,13 +32,14 @@ static mf_id_part part_of(int width, int64_t at, int64_t n, int64_t other)
     return (mf_id_part){.n = n, .ids = own, .id_bytes = width, .own = own};
 }
 
-/* The sums of the same tokens: in memory (parts 0), or in one or two parts of files. */
+/* The sums of the same tokens, which are in memory (parts 0), or in one or two parts
+ * of files. */
 static mf_data_sums sums_of(int parts, int width, int64_t other)
 {
     mf_corpus c = {.tokens = TOKENS, .id_bytes = width};
     mf_data_sums sums;
     if (parts == 0) {
-        c.ids = words(width, 0, TOKENS, other); /* the machine is little-endian */
+        c.ids = words(width, 0, TOKENS, other); /* the machine must be little-endian */
     } else {
         const int64_t first = parts == 1 ? TOKENS : FIRST;
         mf_id_part a = part_of(width, 0, first, other),
@@ -65,13 +67,13 @@ START_TEST(stored_as_they_may_be)
             for (size_t i = 0; i < sizeof at / sizeof *at; i++)
                 ck_assert_str_ne(sums_of(parts, width, at[i]).all, first.all);
         }
-    /* pieces of 1,024 tokens begin at each 2,339th */
+    /* pieces of 1,024 tokens begin at each multiple of 2339 */
     ck_assert_str_eq(sums_of(1, 2, 5000 - 5000 % 2339 + 1024).pieces, sums_of(1, 2, -1).pieces);
     ck_assert_str_ne(sums_of(1, 2, 2339).pieces, sums_of(1, 2, -1).pieces);
 }
 END_TEST
 
-/* Files of more than 16 MiB are read by stretches. */
+/* Files of more than 16 MiB are read in sections. */
 START_TEST(large_files)
 {
     enum { MANY = (4 << 20) + 4321, WIDTH = 4 };
@@ -117,7 +119,7 @@ START_TEST(what_is_beside_the_tokens)
 }
 END_TEST
 
-/* ---- what a resume says ---- */
+/* ---- messages of a resume ---- */
 
 static char logged[1024];
 
@@ -137,7 +139,7 @@ static mf_store *make_store(void)
     return s;
 }
 
-/* The message of a resume about the data if the checkpoint has the sums of `before`. */
+/* The message of a resume about the data if the checkpoint contains the sums of `before`. */
 static const char *said(mf_provenance before, mf_provenance now)
 {
     const mf_log_sink sink = {.highest = MF_LOG_INFO, .line = keep_line};
@@ -164,13 +166,13 @@ START_TEST(checkpoints_of_all_versions)
     const mf_provenance none = {.version = "1", .kernels = "cpu", .cpu = "", .blas = ""};
     mf_provenance a = none, b = none;
     a.data = b.data = "pieces";
-    ck_assert_str_eq(said(none, a), ""); /* an early checkpoint has none */
+    ck_assert_str_eq(said(none, a), ""); /* an early checkpoint contains no sums */
     b.data_all = "all";
-    ck_assert_str_eq(said(a, b), ""); /* an earlier checkpoint has the sum of pieces */
+    ck_assert_str_eq(said(a, b), ""); /* an earlier checkpoint contains the sum of pieces */
     b.data = "other pieces";
     ck_assert_str_eq(said(a, b), "other");
     a.data_all = "all";
-    ck_assert_str_eq(said(a, b), ""); /* the same tokens, stored otherwise */
+    ck_assert_str_eq(said(a, b), ""); /* the same tokens in another storage */
     a.data_files = b.data_files = "files";
     ck_assert_str_eq(said(a, b), "");
     b.data_files = "other files";

@@ -1,5 +1,5 @@
-/* event files of TensorBoard: the CRCs of RFC 3720, framing, and every field, read back by a
- * decoder of its own; names of numbers; a full disk. */
+/* event files of TensorBoard: the CRCs of RFC 3720, framing, and every field. A separate
+ * decoder reads them back. Also names of numbers, and a full disk. */
 #include "check_main.h"
 
 #include "base/error.h"
@@ -52,7 +52,7 @@ typedef struct bytes {
 
 typedef struct field {
     int number, wire;
-    uint64_t value; /* varint, fixed64 */
+    uint64_t value; /* value of a varint or fixed64 */
     bytes text;
 } field;
 
@@ -88,7 +88,7 @@ static bool next_field(bytes *b, field *f)
     return true;
 }
 
-/* The only field of that number; fails if there is another count of them. */
+/* The only field with this number; the test fails if there is not exactly one. */
 static field only(bytes b, int number)
 {
     field f, found = {0};
@@ -102,7 +102,7 @@ static field only(bytes b, int number)
     return found;
 }
 
-/* The message of the next record, after both of its checksums were found right. */
+/* The message of the next record. Both of its checksums must be right. */
 static bytes next_record(bytes *file)
 {
     ck_assert_uint_ge(file->n, 16);
@@ -190,19 +190,19 @@ START_TEST(every_field_is_read_back)
     const char *folder = folder_of("run/train");
     mf_events *e;
     size_t n;
-    ck_assert_int_eq(mf_events_open(folder, -1, &e), MF_EIO); /* no folder above it is made */
+    ck_assert_int_eq(mf_events_open(folder, -1, &e), MF_EIO); /* its parent is not created */
     ck_assert_int_eq(mf_mkdir(folder_of("run")), MF_OK);
     folder = folder_of("run/train");
     ck_assert_int_eq(mf_events_open(folder, -1, &e), MF_OK);
     mf_events_begin(e, 3);
-    mf_events_scalar(e, "dropped", 9); /* never put */
+    mf_events_scalar(e, "dropped", 9); /* this value is never put */
     mf_events_begin(e, 300);
     mf_events_scalar(e, "loss", 1.5);
     mf_events_scalar(e, "moe/0.nmi", -0.25);
     mf_events_histogram(e, "moe/0.load", 3, load);
     ck_assert_int_eq(mf_events_put(e), MF_OK);
     mf_events_begin(e, 301);
-    ck_assert_int_eq(mf_events_put(e), MF_OK); /* nothing to write */
+    ck_assert_int_eq(mf_events_put(e), MF_OK); /* there is nothing to write */
     mf_events_begin(e, (int64_t)1 << 40);
     mf_events_text(e, "config", "    a = 1\n");
     ck_assert_int_eq(mf_events_put(e), MF_OK);
@@ -212,7 +212,7 @@ START_TEST(every_field_is_read_back)
     bytes file = {(const unsigned char *)text, n};
     const bytes first = next_record(&file);
     ck_assert(is(only(first, 3).text, "brain.Event:2"));
-    ck_assert(real(only(first, 1).value) > 1.6e9); /* a time of this century */
+    ck_assert(real(only(first, 1).value) > 1.6e9); /* the time is in this century */
     const bytes start = next_record(&file);
     ck_assert_uint_eq(only(start, 2).value, 0);
     ck_assert_uint_eq(only(only(start, 7).text, 1).value, 1); /* SessionLog.START */
@@ -342,7 +342,8 @@ START_TEST(numbers_of_tasks_and_heads)
 }
 END_TEST
 
-/* TensorBoard reads the files of a folder in the order of their names. */
+/* TensorBoard reads the files of a folder in the order of their names, so a new file must
+ * come last. */
 START_TEST(a_new_file_is_the_last_one)
 {
     char **names;
@@ -370,7 +371,7 @@ START_TEST(files_that_cannot_be_written)
     ck_assert_int_eq(mf_events_open("/proc/self/fdinfo", -1, &e), MF_EIO);
     ck_assert_ptr_null(e);
     ck_assert_ptr_nonnull(strstr(mf_error_message(), "cannot create"));
-    /* as on a full disk */
+    /* the limit of the file size below acts like a full disk */
     ck_assert_int_eq(mf_events_open(folder_of("full"), -1, &e), MF_OK);
     ck_assert_int_eq(getrlimit(RLIMIT_FSIZE, &before), 0);
     small = before;
@@ -384,7 +385,8 @@ START_TEST(files_that_cannot_be_written)
     ck_assert_int_eq(rc, MF_EIO);
     ck_assert_ptr_nonnull(strstr(mf_error_message(), "cannot write"));
     ck_assert_int_eq(mf_events_close(e), MF_OK);
-    /* its descriptor is gone */
+    /* The event file gets the descriptor number of `next`. Closing this number closes the event
+     * file's descriptor. */
     const int next = open("/dev/null", O_RDONLY);
     close(next);
     ck_assert_int_eq(mf_events_open(folder_of("closed"), -1, &e), MF_OK);

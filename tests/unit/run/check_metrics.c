@@ -1,5 +1,5 @@
-/* metrics: keys of a line, truncation to a step, reading of damaged files; routing
- * samples; correlations. */
+/* metrics: keys of a line, truncation to a step, reading of damaged files, routing
+ * samples, correlations. */
 #include "check_main.h"
 
 #include "base/error.h"
@@ -27,7 +27,7 @@ static const char *path_of(const char *name)
 
 static const float load[] = {0.5f, 0.25f, 0.25f}, importance[] = {0.4f, 0.3f, 0.3f},
                    prob_sum[] = {12.5f, 3.25f, 0.25f};
-/* f32 cannot represent the first one */
+/* f32 cannot represent the first number */
 static const double count[] = {33554433, 16777216, 16777216};
 static const mf_layer_stats layers[] = {
     {.size = sizeof(mf_layer_stats),
@@ -127,7 +127,7 @@ START_TEST(a_line_has_the_documented_keys)
     static const char *const lacks[] = {"ppl", "accuracy", "heads", "floor", "\"nmi\":null"};
     for (size_t i = 0; i < sizeof lacks / sizeof *lacks; i++)
         ck_assert_msg(!strstr(text, lacks[i]), "has %s: %s", lacks[i], text);
-    /* layer of a router without probabilities */
+    /* the layer of a router without probabilities */
     const char *second = strstr(text, "\"layer\":3");
     ck_assert(!strstr(second, "max_prob") && !strstr(second, "prob_sum"));
     ck_assert_ptr_null(strstr(second, "count"));
@@ -148,10 +148,10 @@ START_TEST(a_line_has_the_documented_keys)
                          "\"parameter_efficiency\":0.125,\"ppl_per_head\":0.166666666666666"
                          "66,\"head_efficiency\":0.041666666666666664}}") != NULL,
                   "%s", text);
-    r.heads_active = 0; /* all heads are pruned: no efficiency per head */
+    r.heads_active = 0; /* all heads are pruned, so there is no efficiency per head */
     ck_assert_ptr_null(strstr(json_of(&r), "head_efficiency"));
     r.heads_active = 12;
-    r.ppl = NAN; /* not a language model */
+    r.ppl = NAN; /* the model is not a language model */
     ck_assert_ptr_null(strstr(json_of(&r), "efficiency"));
 }
 END_TEST
@@ -207,8 +207,8 @@ START_TEST(a_cut_and_continued_file_is_the_unbroken_one)
 }
 END_TEST
 
-/* Opens a file of the given steps (-1: a damaged line) to continue after step `keep`, and
- * returns how many of its lines stay. */
+/* Opens a file with the given steps (-1: a damaged line) to continue after step `keep`. Returns
+ * the number of lines that are kept. */
 static int64_t stay(const int *steps, int n, int64_t keep)
 {
     mf_step_file *log;
@@ -235,7 +235,7 @@ static int64_t stay(const int *steps, int n, int64_t keep)
 #define STAY(keep, ...)                                                                        \
     stay((const int[]){__VA_ARGS__}, (int)(sizeof(int[]){__VA_ARGS__} / sizeof(int)), keep)
 
-/* Expected: the lines up to the last one that belongs to the checkpoint. */
+/* The lines up to the last line that belongs to the checkpoint are kept. */
 START_TEST(a_damaged_step_costs_only_its_line)
 {
     ck_assert_int_eq(STAY(6, 1, 2, 3, 4, 5, 6, 7, 8, 9), 6);
@@ -243,10 +243,10 @@ START_TEST(a_damaged_step_costs_only_its_line)
     ck_assert_int_eq(STAY(9, 1, 91, 3, 3, 3, 4, 5, 6, 7, 8, 9), 11);
     ck_assert_int_eq(STAY(9, 91, 92, 3, 4, 5, 6, 7, 8, 9), 9);
     ck_assert_int_eq(STAY(9, 1, 2, 3, 4, 5, 6, 7, 99, 9), 9);
-    ck_assert_int_eq(STAY(9, 1, 2, 3, 4, 5, 6, 7, 8, 99), 8); /* as if behind the checkpoint */
+    ck_assert_int_eq(STAY(9, 1, 2, 3, 4, 5, 6, 7, 8, 99), 8); /* 99: after the checkpoint */
     ck_assert_int_eq(STAY(9, 9, 2, 3, 4, 5, 6, 7, 8, 9), 9);
     ck_assert_int_eq(STAY(9, 1, 2, 3, 4, 5, 6, 7, 8, 0), 8);
-    ck_assert_int_eq(STAY(6, 1, 2, 3, 4, 5, 6, 7, 8, 1), 6); /* 7 and 8 come again */
+    ck_assert_int_eq(STAY(6, 1, 2, 3, 4, 5, 6, 7, 8, 1), 6); /* steps 7 and 8 are run again */
     ck_assert_int_eq(STAY(6, 1, 2, 3, 4, 5, 6, 7, 6, 9, 9), 8);
     ck_assert_int_eq(STAY(6, 1, -1, 3, 4, -1, 6, 7, -1), 6);
     ck_assert_int_eq(STAY(6, 1, 2, -1, -1), 2);
@@ -267,7 +267,7 @@ START_TEST(what_was_written_is_read)
         char first[8192];
         mf_metrics_record r = record(i + 1, "train");
         snprintf(first, sizeof first, "%s", json_of(&r));
-        /* what a layer does not have (demand of layer 1) is missing in both */
+        /* a value that a layer does not have (demand of layer 1) is missing in both */
         ck_assert_str_eq(first, json_of(&h->records[i]));
     }
     mf_metrics_history_free(h);
@@ -474,7 +474,7 @@ START_TEST(correlations)
     ck_assert_double_eq_tol(mf_spearman(5, x, y, &room), 0.8, 1e-14);
     ck_assert_double_eq_tol(mf_pearson(5, x, cubes), 0.9431175138077006, 1e-12);
     ck_assert_double_eq_tol(mf_spearman(5, x, cubes, &room), 1, 1e-14);
-    /* ranks 1.5 1.5 4 4 4 and 1 2 3 4 5 */
+    /* the ranks are 1.5 1.5 4 4 4 and 1 2 3 4 5 */
     ck_assert_double_eq_tol(mf_spearman(5, x, ties, &room), 7.5 / sqrt(10 * 7.5), 1e-14);
     ck_assert(isnan(mf_pearson(5, x, flat)) && isnan(mf_spearman(5, flat, x, &room)));
     ck_assert(isnan(mf_pearson(5, x, hole)) && isnan(mf_spearman(5, hole, x, &room)));

@@ -1,5 +1,5 @@
-/* pictures: which evaluations are kept for the report; parameters by module, and histograms of
- * their values, from a store and from its checkpoint. */
+/* pictures: which evaluations are kept for the report, and parameters by module with histograms
+ * of their values, from a store and from its checkpoint. */
 #include "check_main.h"
 
 #include "base/error.h"
@@ -19,7 +19,7 @@
 
 /* ---- evaluations ---- */
 
-/* Which of `count` evaluations are chosen: "1 7 14 20". */
+/* The numbers of the evaluations that are chosen among `count`, such as "1 7 14 20". */
 static const char *chosen(int64_t samples, const char *at, int64_t count)
 {
     static char text[256];
@@ -140,7 +140,8 @@ START_TEST(parts_are_told_by_names)
 }
 END_TEST
 
-/* An embedding with more values than are read, a norm of ones, a router with known values. */
+/* A store with an embedding with more values than are read, a norm whose weights are 1, and a
+ * router with known values. */
 static mf_store *make_store(void)
 {
     const mf_init normal = {.kind = MF_INIT_NORMAL, .a = 0.02};
@@ -170,13 +171,14 @@ static void is_right(const mf_weights *w)
     ck_assert_double_eq_tol(e->lo, -0.08, 1e-3);
     for (int b = 0; b < MF_WEIGHTS_BINS; b++)
         sum += e->share[b];
-    ck_assert(sum > 0.9999 - 1e-4 && sum <= 1 + 1e-6); /* N(0, 1): .99994 in -4 .. 4 */
+    ck_assert(sum > 0.9999 - 1e-4 && sum <= 1 + 1e-6); /* for N(0, 1), the share .99994 is in -4
+                                                        * .. 4 */
     ck_assert_double_gt(e->share[MF_WEIGHTS_BINS / 2], 20 * e->share[2]);
     ck_assert_int_eq(n->elements, 64);
     ck_assert_double_eq(n->sd, 0);
     ck_assert(n->lo < 1 && n->hi > 1);
     ck_assert_double_eq_tol(n->share[MF_WEIGHTS_BINS / 2], 1, 1e-6);
-    ck_assert_int_eq(r->elements, 4); /* without the buffer */
+    ck_assert_int_eq(r->elements, 4); /* the buffer is not counted */
     ck_assert_double_eq_tol(r->sd, sqrt(0.5), 1e-12);
     ck_assert(r->least == -1 && r->most == 1 && r->lo == -1 && r->hi == 1);
     ck_assert_double_eq_tol(r->share[0], 0.25, 1e-6);

@@ -1,5 +1,5 @@
-/* refusals: what sessions, trainers and recorders of traces refuse, their messages, and rare
- * settings of a run: the measure of the best checkpoint, steps of minutes, scores. */
+/* refusals: what sessions, trainers and trace recorders refuse, with their messages. Also rare
+ * settings of a run: the measure of the best checkpoint, steps that take minutes, scores. */
 #include "check_main.h"
 
 #include "base/clock.h"
@@ -115,7 +115,7 @@ static int count_to_ten(void *self, mf_trainer *t, mf_step_result *r)
     return ++*n < 10 ? MF_OK : mf_fail(MF_EINVAL, "enough");
 }
 
-/* The lines that are logged while the function runs; the caller frees it. */
+/* The lines that are logged while the function runs. The caller frees the text. */
 static char *logged(int (*work)(void *arg), void *arg, int *ret_rc)
 {
     const char *path = scratch_path("log");
@@ -165,7 +165,7 @@ static int diverge(void *self, mf_trainer *t, mf_step_result *r)
     return mf_fail(MF_ENONFINITE, "no number");
 }
 
-/* The status is that of the call that ended training; a call that is refused ends nothing. */
+/* The status is that of the call that ended training. A refused call does not end training. */
 START_TEST(the_status_of_a_trainer)
 {
     static const mf_observer ending = {.name = "ending", .after_step = diverge};
@@ -207,8 +207,8 @@ static int look(void *self, mf_trainer *t, const mf_metrics_record *r)
     return MF_OK;
 }
 
-/* The step of the best value of measure m: the first of equal ones, and of a number rather
- * than none. */
+/* The step of the best value of measure m. Of equal values the first is the best, and any
+ * number is better than a missing one. */
 static int64_t best_of(const seen *all, int m)
 {
     const bool less = m == 0 || m == 3;
@@ -263,7 +263,7 @@ END_TEST
 
 /* ---- resume ---- */
 
-/* In a session of its own, since a session has one trainer. */
+/* Resumes in a new session, because a session can have only one trainer. */
 static int resume(mf_rundir *dir)
 {
     mf_session *s = SESSION("train.steps=3");
@@ -276,7 +276,7 @@ static int resume(mf_rundir *dir)
     return rc;
 }
 
-/* A checkpoint of step 2 whose state is that of a run only in part. */
+/* Saves a checkpoint of step 2 that contains only a part of a run's state. */
 static void save_part(const mf_session *s, const mf_rundir *dir, bool position)
 {
     static const char *const names[] = {"step", "tokens", "skipped"};
@@ -297,7 +297,7 @@ START_TEST(runs_that_cannot_go_on)
     mf_trainer *t = trainer_of(s, dir);
     ck_assert_int_eq(mf_trainer_step(t, NULL, NULL), MF_OK);
     ck_assert_int_eq(mf_training_save(t), MF_OK);
-    /* The folder is the run's own, so a file that is missing was taken away just now. */
+    /* The folder belongs to the run, so a missing file was removed after it was opened. */
     ck_assert_int_eq(mf_trainer_judge(t, MF_OK), MF_OK);
     expect_failure(
         mf_trainer_judge(t, mf_fail(MF_ENOTFOUND, "model.safetensors: gone")), MF_ERUN,
@@ -311,7 +311,7 @@ START_TEST(runs_that_cannot_go_on)
     save_part(s, dir, true);
     expect_failure(resume(dir), MF_ECHECKPOINT,
                    "the checkpoint lacks the last validation loss");
-    /* the mark that the run has ended, which a run that continues takes away */
+    /* the mark that the run has ended, which is removed when the run continues */
     char path[640];
     snprintf(path, sizeof path, "%s/ckpt/step-2", dir->path);
     ck_assert_int_eq(mf_remove_tree(path), MF_OK);
@@ -323,7 +323,7 @@ START_TEST(runs_that_cannot_go_on)
 }
 END_TEST
 
-/* The members of a manifest about a model's outputs. */
+/* Damaged members of a manifest that describe a model's outputs. */
 START_TEST(manifests_that_are_damaged)
 {
     static const char *const texts[] = {
@@ -361,7 +361,7 @@ START_TEST(a_manifest_without_memory)
     mf_session *s = SESSION("regularizer.balance.weight=0.5");
     const char *path = scratch_path("whole.json");
     int rc = MF_ENOMEM;
-    mf_provenance_of(s); /* this is found out once */
+    mf_provenance_of(s); /* this result is computed only once */
     for (long nth = 1; rc != MF_OK; nth++) {
         fault_alloc(nth, FAULT_ONCE);
         rc = mf_provenance_write(path, s, "[model]\n");
@@ -375,7 +375,7 @@ START_TEST(a_manifest_without_memory)
 }
 END_TEST
 
-/* A live option is found in checkpoints of a version in which it had another name. */
+/* A live option is found in a checkpoint of a version in which the option had another name. */
 START_TEST(live_options_under_their_old_names)
 {
     double scale;
@@ -389,13 +389,13 @@ START_TEST(live_options_under_their_old_names)
     ck_assert_int_eq(mf_state_set_real(state, MF_LIVE_STATE "adapter.skip.scale", 0.5), MF_OK);
     ck_assert_int_eq(mf_load_live(h, state, NULL), MF_OK);
     ck_assert_int_eq(mf_live_get(h, "adapter.skip.scale", &scale), MF_OK);
-    ck_assert_double_eq(scale, 0.5); /* the present name counts */
+    ck_assert_double_eq(scale, 0.5); /* the present name takes precedence */
     mf_state_free(state);
     mf_session_close(s);
 }
 END_TEST
 
-/* ---- words about a device ---- */
+/* ---- texts about a device ---- */
 
 START_TEST(what_is_known_of_a_device)
 {
@@ -420,7 +420,7 @@ START_TEST(what_is_known_of_a_device)
 }
 END_TEST
 
-/* ---- text, and batches of one's own ---- */
+/* ---- text, and own batches ---- */
 
 START_TEST(tokens_outside_the_vocabulary)
 {
@@ -445,14 +445,14 @@ START_TEST(tokens_outside_the_vocabulary)
                    "token id 32 is outside the vocabulary 0..31");
     expect_failure(mf_generator_feed(g, low, 2, &logits), MF_EINPUT, "token id -1 is outside");
     mf_generator_cached(g, &n);
-    ck_assert_int_eq(n, 0); /* nothing was appended */
+    ck_assert_int_eq(n, 0); /* no ids were appended */
     ck_assert_int_eq(mf_generator_feed(g, good, 2, &logits), MF_OK);
     mf_generator_free(g);
     mf_session_close(s);
 }
 END_TEST
 
-/* A batch of the caller may have the length of any bucket. */
+/* A caller's batch may have the length of any bucket. */
 START_TEST(own_batches_of_any_bucket)
 {
     mf_session *s = SESSION(rows(), "data.format=tsv", "model.task=classify", "data.split=0.5",
@@ -490,8 +490,8 @@ static mf_evaluator *record(mf_session *s, mf_trace_recorder *r)
     return e;
 }
 
-/* Scores for the selection, where they are not the probabilities: sigmoid_bias selects by
- * sigmoid(logit) + bias. */
+/* A trace contains the scores of the selection if they are not the probabilities. sigmoid_bias
+ * selects by sigmoid(logit) + bias. */
 START_TEST(a_trace_has_the_scores)
 {
     enum { TOKENS = 2 * 16, EXPERTS = 4, ALL = TOKENS * EXPERTS };
@@ -507,7 +507,7 @@ START_TEST(a_trace_has_the_scores)
         bias->value[e] = 0.25f * (float)e;
     ck_assert_int_eq(mf_trace_recorder_new(s, &about, &r), MF_OK);
     mf_evaluator *e = record(s, r);
-    /* files that a killed process has left are replaced */
+    /* a file that a killed process has left is replaced */
     scratch_write(scratch_path("scores.safetensors.tmp"), "half", 4);
     ck_assert_msg(mf_trace_recorder_write(r, path, 3) == MF_OK, "%s", mf_error_message());
     ck_assert(!mf_exists(scratch_path("scores.safetensors.tmp")));

@@ -1,5 +1,5 @@
-/* rundir: names are chosen without races, a run has one writer at a time, and other runs are
- * never overwritten. */
+/* rundir: names are chosen without races, a run has only one writer at a time, and other runs
+ * are never overwritten. */
 #include "check_main.h"
 
 #include "base/error.h"
@@ -44,7 +44,7 @@ START_TEST(a_directory_of_ones_choice)
     const char *path = scratch_path("chosen/here");
     mf_rundir *a, *b;
     ck_assert_int_eq(mf_rundir_create_at(path, &a), MF_OK);
-    ck_assert_int_eq(mf_rundir_create_at(path, &b), MF_ERUN); /* empty, but locked */
+    ck_assert_int_eq(mf_rundir_create_at(path, &b), MF_ERUN); /* empty but locked */
     char pid[64];
     snprintf(pid, sizeof pid, "process %ld on ", (long)getpid());
     ck_assert(message_has(path) && message_has(pid));
@@ -83,7 +83,7 @@ START_TEST(going_on)
 }
 END_TEST
 
-/* A path in a run names the run, also from inside of it. */
+/* A path within a run leads to the run, also if the current folder is within the run. */
 START_TEST(paths_in_a_run)
 {
     static const struct {
@@ -134,7 +134,7 @@ START_TEST(a_million_runs_of_one_name)
 }
 END_TEST
 
-/* Runs work in n processes at once; returns how many exited with 0. */
+/* Runs work in n processes at the same time. Returns how many exited with 0. */
 static int race(int n, int (*work)(void))
 {
     int gate[2], won = 0;
@@ -164,8 +164,8 @@ static int make_numbered(void)
     return mf_rundir_create(scratch_path("race"), "r", &d) == MF_OK ? 0 : 2;
 }
 
-/* Returns 0 if it gets the run directory, 1 if another process has or had it. The winner writes
- * a file, so that later ones find the directory in use. */
+/* Returns 0 if this process gets the run directory, 1 if another process has or had it. The
+ * winner writes a file, so that later processes see that the directory is in use. */
 static int make_chosen(void)
 {
     mf_rundir *d;
@@ -188,7 +188,7 @@ START_TEST(races)
 }
 END_TEST
 
-/* The lock ends with its process, even if that is killed. */
+/* The lock ends with its process, even if the process is killed. */
 START_TEST(killed_writer)
 {
     const char *path = scratch_path("killed");
@@ -256,7 +256,7 @@ static bool begins_again(const mf_rundir *d, int64_t save_every, int64_t steps)
     return again;
 }
 
-/* The metrics of two steps and half of a line, and no checkpoint. */
+/* A run with the metrics of two steps and half of a line, without a checkpoint. */
 static mf_rundir *run_of_two_steps(const char *name)
 {
     static const char lines[] = "{\"step\":1,\"split\":\"train\"}\n"
@@ -272,7 +272,8 @@ START_TEST(what_begins_again)
 {
     mf_rundir *d = run_of_two_steps("again");
     ck_assert(begins_again(d, 3, 8) && begins_again(d, 0, 3));
-    /* a line of step 2 is written before its checkpoint, and the folder only then */
+    /* the line of step 2 is written before its checkpoint, and the folder of checkpoints only
+     * at that time */
     ck_assert(!begins_again(d, 2, 8) && !begins_again(d, 0, 2) && !begins_again(d, 1, 8));
     ck_assert_int_eq(mf_mkdirs(d->ckpt), MF_OK);
     ck_assert(begins_again(d, 2, 8) && !begins_again(d, 1, 8));
@@ -286,7 +287,8 @@ START_TEST(what_begins_again)
 }
 END_TEST
 
-/* Metrics that cannot be read do not tell how far the run was: its files would be removed. */
+/* If metrics cannot be read, it is unknown how far the run was. Then it must not begin again,
+ * which would remove its files. */
 START_TEST(unreadable_metrics_do_not_begin_again)
 {
     mf_rundir *d = run_of_two_steps("unread");
@@ -323,8 +325,8 @@ START_TEST(unreadable_metrics_do_not_begin_again)
 }
 END_TEST
 
-/* Each file and folder that a run writes: a link in its place is refused by its name before
- * anything is written, and links under other names are allowed. */
+/* Each file and folder that a run writes. If a link has its name, the run is refused before
+ * anything is written. The message contains the name. Links with other names are allowed. */
 START_TEST(links_in_a_run)
 {
     static const char *const names[] = {"config.ini",

@@ -1,5 +1,5 @@
-/* stored: weights that stay in files outside the run: a file that is not the recorded one is
- * refused by name, and a list is only written whole. */
+/* stored: weights in files outside the run. A file that differs from the recorded one is
+ * refused, and the message names it. A list is written completely or not at all. */
 #include "check_main.h"
 
 #include "base/error.h"
@@ -11,14 +11,14 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A folder whose path the system does not report while `lost` is set. */
+/* While `lost` is set, the system does not report the path of a folder. */
 static bool lost;
 
 static char *look_up(const char *path, char *to)
 {
     if (lost) errno = EIO;
     if (lost) return NULL;
-    return to ? strcpy(to, path) : strdup(path); /* paths of this test have no links */
+    return to ? strcpy(to, path) : strdup(path); /* paths of this test contain no links */
 }
 
 char *realpath(const char *restrict path, char *restrict to)
@@ -26,7 +26,7 @@ char *realpath(const char *restrict path, char *restrict to)
     return look_up(path, to);
 }
 
-/* The name of the function above if the C library checks calls (_FORTIFY_SOURCE). */
+/* The C library calls this function instead if it checks calls (_FORTIFY_SOURCE). */
 char *__realpath_chk(const char *path, char *to, size_t room);
 char *__realpath_chk(const char *path, char *to, size_t room)
 {
@@ -34,7 +34,7 @@ char *__realpath_chk(const char *path, char *to, size_t room)
     return look_up(path, to);
 }
 
-/* Eight inputs and outputs of 4 bits, two groups of inputs. */
+/* Packed weights of 4 bits with eight inputs and outputs, in two groups of inputs. */
 typedef struct packed {
     int32_t data[8], zeros[2], group_of[8];
     uint16_t scales[2 * 8];
@@ -83,7 +83,8 @@ static mf_store *store_of(int64_t rows)
     return s;
 }
 
-/* Values of a parameter that was not bound, and a list of those that were. */
+/* Copies the values of a file into a parameter that is not bound to the file, and writes the
+ * list of bound weights. */
 START_TEST(values_of_a_file)
 {
     static const float values[] = {1, 2, 3, 4, 5, 6};
@@ -104,7 +105,7 @@ START_TEST(values_of_a_file)
     expect_failure(mf_stored_files_fill(f, wrong), MF_EINPUT,
                    "stored.json: w has another shape");
     ck_assert(!mf_store_at(wrong, 0)->given);
-    /* Without the path of its folder the list could not name files beside the run. */
+    /* Without the path of its folder, the list could not name files relative to the run. */
     lost = true;
     const int rc = mf_stored_files_write(f, right, scratch_path("run/stored.json"));
     lost = false;

@@ -1,6 +1,6 @@
-/* The queue of log.mlflow, addresses of servers, a handle that fails to be made, and what a
- * server of a few lines receives and answers. Runs are tested with a server that knows more, in
- * tests/cli/train/mlflow.bats. */
+/* The queue of log.mlflow, addresses of servers, a handle that cannot be made, and the requests
+ * and answers of a small server. tests/cli/train/mlflow.bats tests runs with a more
+ * complete server. */
 #include "check_main.h"
 
 #include "base/error.h"
@@ -37,7 +37,7 @@ START_TEST(metrics_come_out_as_they_went_in)
     mf_tracking_queue *q = new_queue();
     mf_tracking_metric out[4];
     size_t n;
-    for (int64_t step = 1; step <= 10000; step++) { /* the ring grows twice */
+    for (int64_t step = 1; step <= 10000; step++) { /* the ring buffer grows twice */
         put(q, "a", step);
         ck_assert_uint_eq(put(q, "b", step), (size_t)(2 * step));
     }
@@ -47,7 +47,7 @@ START_TEST(metrics_come_out_as_they_went_in)
     ck_assert_int_eq(out[2].step, 2);
     ck_assert_int_eq(out[2].time, 2000);
     ck_assert_double_eq(out[2].value, 1);
-    mf_tracking_queue_peek(q, out, 1, &n); /* nothing was removed */
+    mf_tracking_queue_peek(q, out, 1, &n); /* no value was removed */
     ck_assert_int_eq(out[0].step, 1);
     mf_tracking_queue_remove(q, mark);
     ck_assert_uint_eq(mf_tracking_queue_waiting(q), 19997);
@@ -68,13 +68,13 @@ START_TEST(a_full_queue_drops_the_oldest)
     for (int64_t step = 0; step < MF_TRACKING_QUEUE_MAX; step++)
         put(q, "a", step);
     ck_assert_uint_eq(mf_tracking_queue_dropped(q), 0);
-    const uint64_t mark = mf_tracking_queue_peek(q, out, 2, &n); /* being sent */
+    const uint64_t mark = mf_tracking_queue_peek(q, out, 2, &n); /* values are being sent */
     for (int64_t step = 0; step < 5; step++)
         ck_assert_uint_eq(put(q, "b", step), MF_TRACKING_QUEUE_MAX);
     ck_assert_uint_eq(mf_tracking_queue_dropped(q), 5);
     ck_assert_uint_eq(mf_tracking_queue_dropped(q), 0);
     mf_tracking_queue_remove(q,
-                             mark); /* values that were removed already are not removed twice */
+                             mark); /* values that were already removed are not removed twice */
     ck_assert_uint_eq(mf_tracking_queue_waiting(q), MF_TRACKING_QUEUE_MAX);
     mf_tracking_queue_peek(q, out, 1, &n);
     ck_assert_int_eq(out[0].step, 5);
@@ -91,7 +91,7 @@ START_TEST(what_the_server_has_is_left_out)
     put(q, "b", 1);
     put(q, "a", 2);
     ck_assert_int_eq(mf_tracking_queue_known(q, "a", 2), MF_OK);
-    ck_assert_uint_eq(put(q, "a", 2), 3); /* not put at all */
+    ck_assert_uint_eq(put(q, "a", 2), 3); /* a refused value is not put */
     put(q, "a", 3);
     const uint64_t mark = mf_tracking_queue_peek(q, out, 8, &n);
     ck_assert_uint_eq(n, 2);
@@ -121,7 +121,7 @@ START_TEST(addresses)
 }
 END_TEST
 
-/* Makes a handle, and frees it before it has begun. */
+/* Makes a handle, and frees it before it is used. */
 static int make(void)
 {
     const mf_tracking_options o = {.server = "http://127.0.0.1:1",
@@ -200,9 +200,9 @@ enum { LONG = 10000 };
 
 static struct {
     int fd;
-    bool empty; /* answers {} to everything */
+    bool empty; /* answers {} to every request */
     pthread_t thread;
-    char requests[1 << 16]; /* bodies, one after the other */
+    char requests[1 << 16]; /* bodies of the requests, one after another */
 } server;
 
 static bool send_all(int fd, const char *text, size_t n)
@@ -216,7 +216,8 @@ static bool send_all(int fd, const char *text, size_t n)
     return true;
 }
 
-/* Blanks before JSON mean nothing, but make answers longer than a first buffer. */
+/* Writes an answer. It begins with blanks, which have no meaning in JSON, so that answers
+ * exceed the first buffer. */
 static bool answer(int fd, const char *request)
 {
     const char *json = server.empty ? "{}"
@@ -232,7 +233,7 @@ static bool answer(int fd, const char *request)
     return send_all(fd, text, (size_t)n);
 }
 
-/* Answers the requests of a connection until the client leaves. */
+/* Answers the requests of a connection until the client closes it. */
 static void answer_all(int fd)
 {
     static char text[1 << 16];
@@ -277,7 +278,7 @@ static void start(bool empty, char address[64])
     snprintf(address, 64, "http://127.0.0.1:%d", ntohs(a.sin_port));
 }
 
-/* Ends the server; then its requests can be read. */
+/* Ends the server. Afterwards its requests can be read. */
 static void stop(void)
 {
     shutdown(server.fd, SHUT_RDWR);
@@ -285,7 +286,7 @@ static void stop(void)
     close(server.fd);
 }
 
-/* Sends a run with one parameter and one value, and collects the log lines. */
+/* Sends a run with one parameter and one value, and collects the logged lines. */
 static void send_run(const char *address, const char *state)
 {
     const mf_log_sink sink = {.highest = MF_LOG_INFO, .line = keep};
@@ -318,7 +319,7 @@ START_TEST(names_and_long_answers)
     expect(server.requests, "{\"key\":\"train/x_y.0 z-_:\",\"value\":0.5,");
     expect(server.requests, "{\"run_id\":\"r1\",\"status\":\"FINISHED\",");
     expect(lines, "/#/experiments/7/runs/r1\n");
-    ck_assert_msg(strchr(lines, '\n')[1] == '\0', "%s", lines); /* and nothing else */
+    ck_assert_msg(strchr(lines, '\n')[1] == '\0', "%s", lines); /* there is no further line */
     char *state = scratch_read(scratch_path("sent.json"), &(size_t){0});
     ck_assert(state != NULL);
     expect(state, "\"run_id\":\"r1\"");
@@ -326,7 +327,7 @@ START_TEST(names_and_long_answers)
 }
 END_TEST
 
-/* The run is sent nevertheless. */
+/* The run is sent although its state cannot be written. */
 START_TEST(a_state_that_cannot_be_written)
 {
     char address[64];
@@ -350,7 +351,7 @@ START_TEST(answers_without_an_id)
     expect(lines, "the answer lacks experiment_id (expected the address of an MLflow server); "
                   "training does not wait for it\n");
     expect(lines, ": 1 values were not sent, --resume sends them; ");
-    /* Only requests without a body: no run was made. */
+    /* All requests have an empty body, so no run was made. */
     ck_assert_uint_eq(strspn(server.requests, "\n"), strlen(server.requests));
 }
 END_TEST

@@ -1,5 +1,5 @@
-/* loop: training steps, log lines and evaluations allocate nothing after the first ones. Only
- * checkpoints allocate. */
+/* loop: after the first training steps, log lines and evaluations, later ones allocate no
+ * memory. Only checkpoints allocate. */
 #include "check_main.h"
 
 #include "base/error.h"
@@ -14,7 +14,7 @@
 
 enum { STEPS = 24, SETTLED = 3 };
 
-/* Number of allocations at the end of each step, and what else happened in that step. */
+/* Number of allocations at the end of each step, and other events of that step. */
 typedef struct watch {
     uint64_t at[STEPS + 1];
     bool logged[STEPS + 1], evaluated[STEPS + 1], saved[STEPS + 1];
@@ -53,7 +53,7 @@ static void train(watch *w, const char *path, const char *more)
         "model.seq=32", "expert.hidden=32", "train.batch=4", "train.steps=24",
         "train.log_every=4", "train.eval_every=3", "train.eval_batches=2",
         "train.eval_context=0", "train.save_every=11",
-        /* without samples, which may allocate */
+        /* no samples, because they may allocate */
         "report.samples=0"};
     enum { SMALL = sizeof small / sizeof *small };
     const char *set[SMALL + 1];

@@ -1,5 +1,5 @@
-/* mirror: the messages of two ranks to each other before a run and at a save, with a
- * communicator whose other rank is a mirror (lib/comm/mirror.c). All is computed by the
+/* mirror: the messages between two ranks before a run and at a save, with a communicator in
+ * which the other rank is a mirror (lib/comm/mirror.c). All computations use the
  * reference kernels. */
 #include "check_main.h"
 
@@ -35,7 +35,7 @@ static mf_world *join(void)
     return w;
 }
 
-/* Sets how the mirror changes the data that it sends; NULL: nothing. */
+/* Sets how the mirror changes the data that it sends; NULL: not at all. */
 static void mirror(void (*change)(void *data, int64_t bytes))
 {
     void *module = dlopen(module_path, RTLD_NOW | RTLD_NOLOAD);
@@ -80,7 +80,7 @@ START_TEST(runs_that_cannot_be_divided)
     mf_session *s = SESSION(&alone, "train.accumulate=2");
     ck_assert_msg(mf_launch_check(w, s) == MF_OK, "%s", mf_error_message());
     struct mf_device *host = s->device;
-    s->device = (struct mf_device *)(void *)s; /* it is not looked at */
+    s->device = (struct mf_device *)(void *)s; /* the device is never accessed */
     expect_failure(mf_launch_check(w, s), MF_ECONFIG, "expected cpu in a run of 2 ranks");
     s->device = host;
     mf_session_close(s);
@@ -159,7 +159,8 @@ END_TEST
 
 /* ---- results that differ ---- */
 
-enum { TOLD = 48 }; /* bytes that ranks send each other about a result: nodes, and a digest */
+/* Bytes that ranks send each other about a result: the number of nodes, and a digest. */
+enum { TOLD = 48 };
 
 static void other_graph(void *data, int64_t bytes)
 {
@@ -171,7 +172,7 @@ static void other_buffers(void *data, int64_t bytes)
     if (bytes == TOLD) ((unsigned char *)data)[9] ^= 1;
 }
 
-/* The other rank has another graph; or the same one, of which all values are the same, but
+/* The other rank has another graph, or the same graph with the same values but
  * other buffers. */
 START_TEST(results_of_the_other_rank)
 {
@@ -227,7 +228,7 @@ START_TEST(an_exchange_without_memory)
 }
 END_TEST
 
-/* The reference kernels have no tiles: each range is one. */
+/* The reference kernels do not use tiles: each range is a single tile. */
 START_TEST(the_norm_of_a_gradient)
 {
     mf_session *s = SESSION(&alone, "train.accumulate=1");

@@ -1,6 +1,6 @@
-/* Optimizers: 20 steps against the values that PyTorch's AdamW, Adam, Muon and Adafactor, and
- * Lion's formula, give for the same gradients (tests/golden/optimizers); frozen parts; the same
- * bits at any number of threads; moments and work memory; learning rates. */
+/* Optimizers: 20 steps, compared with the values of PyTorch's AdamW, Adam, Muon and Adafactor,
+ * and of Lion's formula, for the same gradients (tests/golden/optimizers). Also frozen parts,
+ * the same bits with any number of threads, moments and work memory, and learning rates. */
 #include "check_main.h"
 
 #include <math.h>
@@ -42,19 +42,20 @@ static const declared params[] = {
 enum { PARAMS = sizeof params / sizeof *params, STEPS = 20 };
 
 typedef struct {
-    const char *name; /* in the golden file */
+    const char *name; /* name in the golden file */
     mf_optimizer optimizer;
     mf_muon_scale scale;
-    int64_t first, second; /* elements of the moments that it must keep */
-    /* One step of one element with its moments, by the formula of the paper; NULL: only the
-     * golden file, which torch has made, has the values. decay: 0 where there is none. */
+    int64_t first, second; /* number of elements of the moments that it must store */
+    /* One step of one element with its moments, by the formula of the paper. NULL: the values
+     * are only in the golden file, which torch has computed. decay: 0 if the parameter
+     * has none. */
     void (*formula)(double g, double lr, double decay, double *w, double m[2]);
-    bool golden; /* the golden file has it */
+    bool golden; /* the golden file contains it */
 } method;
 
 enum { ALL = 66 + 6 + 96 + 48 + 18 + 144 + 72 + 18 + 66, MATRICES = 96 + 48 + 144 + 72 };
 
-/* The betas are those of config_of. Chen et al. 2023, algorithm 2. */
+/* Chen et al. 2023, algorithm 2. The betas are those of config_of. */
 static void lion(double g, double lr, double decay, double *w, double m[2])
 {
     const double u = 0.9 * m[0] + 0.1 * g;
@@ -68,13 +69,13 @@ static const method methods[] = {
     {"lion", MF_OPTIMIZER_LION, 0, ALL, 0, lion, true},
     {"muon", MF_OPTIMIZER_MUON, MF_MUON_MATCH_RMS, ALL, ALL - MATRICES, NULL, true},
     {"muon_original", MF_OPTIMIZER_MUON, MF_MUON_ORIGINAL, ALL, ALL - MATRICES, NULL, true},
-    /* rows + columns of each matrix; elements of each vector */
+    /* rows + columns for each matrix; elements for each vector */
     {"adafactor", MF_OPTIMIZER_ADAFACTOR, 0, 0,
      17 + 6 + (14 + 10 + 10) + 14 + 9 + 6 * 10 + 3 * 10 + 18 + 17, NULL, true},
 };
 enum { METHODS = sizeof methods / sizeof *methods };
 
-/* Numbers in [-0.5, 0.5) with 24 bits, as in make.py. */
+/* Numbers in [-0.5, 0.5) with 24 bits, the same as in make.py. */
 static void numbers(uint32_t seed, int64_t n, float factor, float *out)
 {
     for (int64_t i = 0; i < n; i++) {
@@ -238,7 +239,7 @@ START_TEST(bits_do_not_depend_on_threads)
     int64_t n;
     const float *x = mf_store_values(a, &n), *y = mf_store_values(b, NULL);
     ck_assert_int_eq(memcmp(x, y, (size_t)n * sizeof *x), 0);
-    /* The bf16 copies are the values. */
+    /* The bf16 copies must equal the rounded values. */
     for (int i = 0; i < PARAMS; i++) {
         const mf_param *p = mf_store_at(a, i);
         for (int64_t j = 0; j < p->count; j++)
@@ -249,12 +250,12 @@ START_TEST(bits_do_not_depend_on_threads)
 }
 END_TEST
 
-/* A frozen part keeps its values and moments; the other parts move. */
+/* A frozen part keeps its values and moments, while the other parts change. */
 START_TEST(frozen_parts_stay)
 {
     const mf_train_config c = config_of(&methods[_i]);
     mf_store *s = make_store(&c, false);
-    mf_param *p = mf_store_find(s, "layers.0.attention.out.weight"); /* [6, 2 heads of 4] */
+    mf_param *p = mf_store_find(s, "layers.0.attention.out.weight"); /* [6, 2 x 4]: 2 heads */
     mf_param *q = mf_store_find(s, "layers.0.expert.w2");
     mf_optim *o;
     float before[48], frozen[72];
@@ -307,7 +308,8 @@ START_TEST(other_moments_are_refused)
 }
 END_TEST
 
-/* Three steps at the rate lr of all parameters, and muon_lr of Muon's matrices. */
+/* Makes three steps. lr is the rate of all parameters, except that muon_lr is the rate of
+ * Muon's matrices. */
 static mf_store *train_muon(double lr, double muon_lr)
 {
     mf_train_config c = config_of(&methods[3]);
@@ -322,7 +324,7 @@ static mf_store *train_muon(double lr, double muon_lr)
     return s;
 }
 
-/* muon_lr is the rate of Muon's matrices, which have no second moment, and of no others. */
+/* muon_lr is the rate only of Muon's matrices, which have no second moment. */
 START_TEST(matrices_have_their_own_rate)
 {
     mf_store *both = train_muon(0.01, 0.02), *low = train_muon(0.01, 0),

@@ -1,5 +1,5 @@
-/* shares: a step has the same loss, the same gradient and the same numbers however it is cut
- * into micro-batches (train.batch x train.accumulate), for drawn runs of all kinds of data. */
+/* shares: a step has the same loss, gradient and numbers however it is divided into
+ * micro-batches (train.batch x train.accumulate), for drawn runs of all kinds of data. */
 #include "check_main.h"
 
 #include "base/error.h"
@@ -71,7 +71,7 @@ static const char *data_of(uint64_t seed, uint64_t *at, bool table)
     return path;
 }
 
-/* A run of kind seed % 5, whose other settings are drawn. */
+/* Draws a run of kind seed % 5. Its other settings are drawn, too. */
 static void draw_run(uint64_t seed, settings *s)
 {
     uint64_t at = 0;
@@ -90,9 +90,9 @@ static void draw_run(uint64_t seed, settings *s)
     set(s, "report.samples=0");
     set(s, "model.seq=%d", kind == 3 ? 36 : 24 + 8 * (int)draw(seed, &at, 2));
     set(s, "router.plugin=%s", routers[draw(seed, &at, 4)]);
-    set(s, "regularizer.balance.plugin=none"); /* it is no mean over tokens */
+    set(s, "regularizer.balance.plugin=none"); /* the regularizer is not a mean over tokens */
     if (draw(seed, &at, 2)) set(s, "regularizer.z.plugin=none");
-    if (kind == 4) { /* windows of a stream */
+    if (kind == 4) { /* windows of a stream of tokens */
         set(s, "data.path=builtin:topics?bytes=20000");
         return;
     }
@@ -119,12 +119,12 @@ typedef struct outcome {
     struct {
         char name[96];
         int64_t offset, count;
-    } param[MOST_PARAMS]; /* the first ones */
+    } param[MOST_PARAMS]; /* the first parameters */
     int params;
     double loss, task_loss, norm;
-    double losses[3]; /* of the tasks */
+    double losses[3]; /* losses of the tasks */
     int n_tasks;
-    float *gradient; /* of the mean loss */
+    float *gradient; /* gradient of the mean loss */
     int64_t n;
 } outcome;
 
@@ -238,8 +238,9 @@ static double size_of(const float *v, int64_t n)
     return sqrt(sum);
 }
 
-/* Batches of 1, 2, 3 and 6 documents against tests/golden/accumulate/make.py. The validation at
- * the end of a run would use the memory of the gradients, so there is one more step. */
+/* Compares batches of 1, 2, 3 and 6 documents with tests/golden/accumulate/make.py. The
+ * validation at the end of a run would overwrite the gradients, so the run has one
+ * more step. */
 START_TEST(a_sum_over_all_tokens)
 {
     static const char *const fixed[] = {"model.dim=8",          "model.heads=2",

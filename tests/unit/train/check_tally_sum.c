@@ -1,5 +1,5 @@
-/* Sums of tallies over micro-batches and ranks: they must equal those of the definition bit for
- * bit, whoever ran which micro-batch. */
+/* Sums of tallies over micro-batches and ranks. They must equal the sums of the definition bit
+ * for bit, whichever rank ran a micro-batch. */
 #include "check_main.h"
 
 #include <math.h>
@@ -8,7 +8,7 @@
 #include "ops/ops.h"
 #include "train/parallel/tally_sum.h"
 
-/* LARGE: more than the values that are small (MF_GRAPH_SMALL). */
+/* LARGE: more values than the small tallies have (MF_GRAPH_SMALL). */
 enum { MOST = 16, COUNT = 5, LARGE = 2000 };
 
 static mf_store *store;
@@ -43,7 +43,7 @@ static void teardown(void)
     mf_store_free(store);
 }
 
-/* Element i of the part of leaf j: sums of such values round, also in f64. */
+/* Element i of the part of leaf j. Sums of such values are rounded, also in f64. */
 static float part_of(int64_t j, int i)
 {
     static const float cancel[] = {1e8f, 1, -1e8f, 1, 1, 1, 1, 1};
@@ -60,7 +60,7 @@ static double tree_value(int64_t first, int64_t end, int i)
     return tree_value(first, first + part, i) + tree_value(first + part, end, i);
 }
 
-/* Runs all micro-batches; each has its slot. */
+/* Runs all micro-batches. Each has its own slot. */
 static void run_leaves(int64_t leaves)
 {
     for (int64_t j = 0; j < leaves; j++) {
@@ -74,7 +74,7 @@ static void run_leaves(int64_t leaves)
         ck_assert_int_eq(mf_graph_collect(graph, (int)j), MF_OK);
 }
 
-/* Adds the leaves of all ranks, exchanges what they send, and compares the sums of each. */
+/* Adds the leaves of all ranks, exchanges the messages, and compares the sums of each rank. */
 static void sum_over(int64_t leaves, int ranks, bool turns)
 {
     mf_tally_sum *s[MOST] = {NULL};
@@ -82,7 +82,7 @@ static void sum_over(int64_t leaves, int ranks, bool turns)
         const mf_tally_plan plan = {leaves, r, ranks, turns};
         const mf_piece share = turns ? (mf_piece){r, leaves} : mf_tree_share(leaves, r, ranks);
         ck_assert_int_eq(mf_tally_sum_new(host, &plan, &s[r]), MF_OK);
-        for (int again = 0; again < 2; again++) { /* the second step begins at 0 */
+        for (int again = 0; again < 2; again++) { /* the second step must begin at 0 */
             mf_tally_sum_begin(s[r]);
             for (int64_t j = share.first; j < share.end; j += turns ? ranks : 1)
                 mf_tally_sum_add(s[r], graph, j);
@@ -126,7 +126,7 @@ START_TEST(ranks_have_the_sums_of_one_process)
 }
 END_TEST
 
-/* A rank may have no micro-batch of its own where ranks share the experts. */
+/* If ranks share the experts, a rank may have no micro-batch of its own. */
 START_TEST(ranks_without_a_leaf)
 {
     run_leaves(3);
@@ -134,7 +134,7 @@ START_TEST(ranks_without_a_leaf)
 }
 END_TEST
 
-/* In f32 the first element would be 4 (in the tree) or 5 (in order). */
+/* In f32 the first element would be 4 (added in the tree) or 5 (added in order). */
 START_TEST(numbers_of_different_size_are_added_in_f64)
 {
     run_leaves(8);

@@ -1,5 +1,5 @@
-/* trainer: the order of hooks in a step, what observers keep over a resume; steps with batches
- * of the caller, or without a run directory, equal the steps of a run. */
+/* trainer: the order of hooks in a step, and the state of observers over a resume. Steps with
+ * the caller's batches, or without a run directory, must equal the steps of a run. */
 #include "check_main.h"
 
 #include "base/error.h"
@@ -51,7 +51,7 @@ static mf_rundir *reopen(const char *name)
     return dir;
 }
 
-/* Hash of all trained parameters. */
+/* Hash of all trained parameters of a session. */
 static uint64_t weights(const mf_session *s)
 {
     int64_t n;
@@ -66,7 +66,7 @@ static uint64_t weights(const mf_session *s)
 
 typedef struct teller {
     char mark; /* prefix of each call */
-    char *log; /* shared */
+    char *log; /* shared by all observers */
 } teller;
 
 enum { LOG = 4096 };
@@ -232,7 +232,7 @@ START_TEST(a_failing_observer_ends_the_run)
 }
 END_TEST
 
-/* ---- only wanted statistics are computed ---- */
+/* ---- only requested statistics are computed ---- */
 
 static unsigned routing_at_3(void *self, const mf_trainer *t, int64_t step)
 {
@@ -258,7 +258,7 @@ START_TEST(statistics_are_of_the_steps_that_want_them)
             load[i][e] = r->layers[1].count[e];
         if (i != 1) ck_assert_double_eq(load[i][0] + load[i][1] + load[i][2] + load[i][3], 64);
     }
-    /* The second step did not request them, so it shows those of the first. */
+    /* The second step did not request statistics, so it shows those of the first step. */
     ck_assert_mem_eq(load[0], load[1], sizeof load[0]);
     ck_assert_mem_ne(load[0], load[2], sizeof load[0]);
     mf_trainer_free(t);
@@ -266,7 +266,8 @@ START_TEST(statistics_are_of_the_steps_that_want_them)
 }
 END_TEST
 
-/* The bias of a router that all blocks share moves once a step, by the load of all blocks. */
+/* The bias of a router that all blocks share changes once per step, by the load of
+ * all blocks. */
 START_TEST(shared_routers_are_updated_once)
 {
     enum { EXPERTS = 4, LAYERS = 2 };
@@ -302,7 +303,7 @@ END_TEST
 
 typedef struct counter {
     int64_t steps, loaded, recalled;
-    int stop_at; /* 0: never */
+    int stop_at; /* 0: never stops */
     double losses;
 } counter;
 
@@ -378,9 +379,9 @@ START_TEST(state_of_observers_survives)
     ck_assert_int_eq(run_counted("parts", true, &second, &of_second), MF_OK);
     ck_assert_int_eq(first.steps, 5);
     ck_assert_int_eq(second.loaded, 5);
-    ck_assert_int_eq(second.recalled, 3); /* steps 1, 2, 4 */
+    ck_assert_int_eq(second.recalled, 3); /* called for the steps 1, 2, 4 */
     ck_assert_int_eq(second.steps, 8);
-    ck_assert_double_eq(second.losses, whole.losses); /* the same bits */
+    ck_assert_double_eq(second.losses, whole.losses); /* the losses have the same bits */
     ck_assert_uint_ne(of_first, of_whole);
     ck_assert_uint_eq(of_second, of_whole);
 }
@@ -404,8 +405,8 @@ static int spoil_weights(void *self, mf_trainer *t, mf_step_result *r)
     return MF_OK;
 }
 
-/* Makes the batch wrong after the step's own run, so that only the search for the first value
- * that is not finite meets a token outside the vocabulary. */
+/* Makes the batch wrong after the step's own run. So only the search for the first value that
+ * is not finite finds a token outside the vocabulary. */
 static int spoil_batch(void *self, mf_trainer *t, mf_step_result *r)
 {
     spoiler *x = self;
@@ -446,8 +447,7 @@ static int spoil_first(void *self, mf_trainer *t, mf_step_result *r)
     return MF_OK;
 }
 
-/* In a skipped step sums are 0, although every part has values, and the router keeps
- * its biases. */
+/* In a skipped step sums are 0, although every part has values. The router keeps its biases. */
 START_TEST(a_skipped_step_has_no_sums)
 {
     static const mf_observer spoiling = {.name = "spoiler", .before_step = spoil_first};
@@ -481,7 +481,7 @@ START_TEST(only_values_that_are_not_finite_are_skipped)
 }
 END_TEST
 
-/* A model whose gradients are only measured needs no moments. */
+/* If a model's gradients are only measured, it needs no moments. */
 START_TEST(measured_gradients_need_no_moments)
 {
     const mf_session_options measured = {.gradients = true};
@@ -512,7 +512,7 @@ static uint64_t of_a_run(void)
     return h;
 }
 
-/* Trains with the batches that the session `like` would take. Returns the hash of
+/* Trains with the batches that the session `like` would use. Returns the hash of
  * the weights. */
 static uint64_t of_own_batches(mf_session *s, mf_session *like)
 {
@@ -555,7 +555,7 @@ START_TEST(own_batches_make_the_same_steps)
 }
 END_TEST
 
-/* Without data the graph has a mask, which is 1 everywhere here. */
+/* Without data the graph has a mask, whose values are all 1 in this test. */
 START_TEST(own_batches_need_no_data)
 {
     const mf_session_options bare = {.training = true, .no_data = true};

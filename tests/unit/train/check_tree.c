@@ -1,5 +1,5 @@
-/* The tree of micro-batches: shares of processes, pieces of a share, and sums, which must equal
- * those of the definition bit for bit, whoever adds which part. */
+/* The tree of micro-batches: shares of processes, pieces of a share, and sums. The sums must
+ * equal those of the definition bit for bit, whichever process adds a part. */
 #include "check_main.h"
 
 #include <math.h>
@@ -14,13 +14,13 @@ enum { MOST = 40, COUNT = 37 };
 /* Whether leaves are rounded to bf16 (parallel.gradient). */
 static bool rounds;
 
-/* The value of element i of the gradient of leaf j: sums of such values round. */
+/* The value of element i of the gradient of leaf j. Sums of such values are rounded. */
 static float raw_value(int64_t j, int i)
 {
     return sinf((float)(j * 131 + i * 17 + 1)) * exp2f((float)((j * 7 + i) % 20));
 }
 
-/* 8 bits of it, to the nearest, of two to the even one. */
+/* The value rounded to 8 bits, to nearest; ties are rounded to even. */
 static float leaf_value(int64_t j, int i)
 {
     int exponent;
@@ -54,7 +54,8 @@ START_TEST(shares_are_contiguous_and_complete)
 }
 END_TEST
 
-/* Adds pieces of all ranks in order, as the tree requires; the result must be one sum. */
+/* Adds the pieces of all ranks in the order that the tree requires. The result must be a
+ * single sum. */
 static float sum_of_pieces(int64_t n, int ranks, int i)
 {
     float stack[MF_TREE_PIECES];
@@ -98,8 +99,8 @@ static mf_store *store_of(mf_param **p)
     return s;
 }
 
-/* Adds the last leaf in three parts, the last of them first, as a backward pass makes
- * them final. */
+/* Adds the last leaf in three parts, beginning with the last part, because a backward pass
+ * finishes them in this order. */
 static void add_in_parts(mf_gradient_sum *sum, const mf_store *store)
 {
     static const int64_t cut[] = {0, 5, 16};
@@ -110,7 +111,7 @@ static void add_in_parts(mf_gradient_sum *sum, const mf_store *store)
         mf_gradient_sum_part(sum, cut[i], end);
 }
 
-/* Runs the leaves of a share as the trainer does; the last piece must be in the store. */
+/* Runs the leaves of a share like the trainer. The last piece must be in the store. */
 static void add_leaves(int64_t n, mf_piece share, bool in_parts)
 {
     mf_param *p;
@@ -155,7 +156,7 @@ START_TEST(gradients_are_summed_in_the_tree)
 }
 END_TEST
 
-/* More elements than are converted at a time. */
+/* More elements than are converted at once. */
 START_TEST(leaves_are_rounded_to_bf16)
 {
     enum { MANY = MF_GRADIENT_CHUNK + 999 };
@@ -196,7 +197,7 @@ START_TEST(copies_grow_with_the_logarithm)
     ck_assert_uint_eq(sum_bytes(store, 1), 0);
     ck_assert_uint_eq(sum_bytes(store, 2), one);
     ck_assert_uint_eq(sum_bytes(store, 1024), 10 * one);
-    /* leaves 1, 4 and 7 are kept apart; the last one only if the graph runs on */
+    /* leaves 1, 4 and 7 are kept separately; the last one only if the graph runs again */
     mf_sum_plan plan = {.leaves = 10, .apart = true, .share = {1, 10}, .stride = 3};
     ck_assert_uint_eq(mf_gradient_sum_bytes(store, &plan), 2 * one);
     plan.runs_on = true;

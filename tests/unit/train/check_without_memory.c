@@ -1,6 +1,6 @@
-/* without_memory: a session, its trainer, a step and an evaluation, in which one allocation
- * fails, for each allocation. The call ends with MF_ENOMEM and a message, or succeeds without
- * the part that had no memory; nothing leaks, and the next attempt works. */
+/* without_memory: a session, its trainer, a step and an evaluation. In each run another
+ * allocation fails. The call must end with MF_ENOMEM and a message, or succeed without the part
+ * for which there was no memory. Nothing leaks, and the next attempt works. */
 #include "check_main.h"
 
 #include "base/error.h"
@@ -31,7 +31,7 @@ static const char *const small[] = {"data.path=builtin:topics?bytes=3000",
 
 typedef struct setting {
     const char *name;
-    bool sentences; /* data are sentences with classes */
+    bool sentences; /* the data are sentences with classes */
     const char *set[12];
 } setting;
 
@@ -76,7 +76,7 @@ static const char *sentences(void)
     return path;
 }
 
-/* Everything that a run does without files. */
+/* Does everything that a run does, except writing files. */
 static int work(const char *const *set, int n)
 {
     const mf_session_options options = {.training = true};
@@ -109,8 +109,7 @@ START_TEST(each_allocation_fails_once)
     }
     for (int i = 0; c->set[i]; i++)
         set[n++] = c->set[i];
-    /* memory that is kept until the program ends, such as tables of plugins, is
-     * allocated here */
+    /* allocates memory that is kept until the program ends, such as tables of plugins */
     ck_assert_msg(work(set, n) == MF_OK, "%s: %s", c->name, mf_error_message());
     fault_alloc(0, FAULT_ONCE);
     ck_assert_int_eq(work(set, n), MF_OK);

@@ -1,5 +1,5 @@
-/* cli/meant/operand.c: recognises operands that are no configuration by their form and their
- * first bytes. Only what cannot be a configuration is refused here; the reader of
+/* cli/meant/operand.c: recognises operands that are not configurations, by their form and their
+ * first bytes. Only operands that cannot be a configuration are refused here. The reader of
  * configurations reports all other errors. */
 #include "cli/meant/operand.h"
 
@@ -17,8 +17,9 @@
 
 enum { WORD = 4200 };
 
-/* Whether a section without a name of its own, such as train, has this key; plugins have keys
- * that only they know, so in their sections any key is accepted. */
+/* Whether a section has this key. Sections without a name of their own, such as train, are
+ * looked up. In sections of plugins any key is accepted, because only the plugin defines
+ * its keys. */
 static bool is_key(const char *section, size_t n, const char *key, size_t m)
 {
     for (const mf_section_at *at = mf_config_sections; at->section; at++) {
@@ -45,8 +46,8 @@ const char *mf_cli_meant_setting(const char *text, char *buf, size_t size)
     return buf;
 }
 
-/* Whether the first line that is not empty could be one of a configuration: a section, or a key
- * with a value. The reader of configurations then reports errors. */
+/* Whether the first line that is not empty could belong to a configuration: a section, or a key
+ * with a value. If so, the reader of configurations reports the errors. */
 static bool may_be_ini(const char *text, size_t n)
 {
     static const char mark[] = "\xef\xbb\xbf";
@@ -67,7 +68,8 @@ static bool may_be_ini(const char *text, size_t n)
     return i >= n || (key > i && key < n && text[key] == '=');
 }
 
-/* The first bytes of a regular file; 0 if it is none, or cannot be read. */
+/* Reads the first bytes of a regular file. Returns their number; 0 if the file is not regular,
+ * or cannot be read. */
 static size_t first_bytes(const char *path, char *buf, size_t size)
 {
     int fd;
@@ -92,7 +94,8 @@ static bool has_data_option(const mf_verb *verb)
     return false;
 }
 
-/* "moefw train", "moefw eval RUN": the verb with its other arguments beside data. */
+/* Writes the verb, its action and the operand RUN if it has one, such as "moefw train" or
+ * "moefw eval RUN". */
 static const char *command(const mf_cli *cli, char *buf, size_t size)
 {
     const char *action = cli->form->action;
@@ -134,7 +137,8 @@ int mf_cli_judge_operand(const mf_cli *cli)
     char meant[WORD + 64];
     if (!what || !operands || !strstr(operands, "CONFIG") || mf_is_standard_input(what))
         return MF_OK;
-    if (mf_cli_flag(cli, "resume")) return MF_OK; /* then a run may be meant, too */
+    /* with --resume the operand may also be a run */
+    if (mf_cli_flag(cli, "resume")) return MF_OK;
     if (stat(what, &st) != 0) {
         mf_cli_meant_setting(what, meant, sizeof meant);
         if (meant[0] == '\0') return MF_OK;

@@ -1,6 +1,6 @@
 /* cli/meant/other_words.c: suggestions for verbs and options that other programs have, and for
  * keys of the configuration that are written as options. They only appear in messages: a wrong
- * word is never obeyed. */
+ * word is never executed. */
 #include "cli/meant/other_words.h"
 
 #include <stdio.h>
@@ -61,7 +61,7 @@ const char *mf_cli_other_verb(const char *word)
     return means(verbs, sizeof verbs / sizeof *verbs, word);
 }
 
-/* Options of other programs, and the long option of moefw that does the same. */
+/* Options of other programs, each with the equivalent long option of moefw. */
 static const pair options[] = {{"output", "out"},
                                {"output-dir", "out"},
                                {"out-dir", "out"},
@@ -96,7 +96,7 @@ static const pair options[] = {{"output", "out"},
                                {"debug", "verbose"},
                                {"all", "routers"}};
 
-/* Options of other programs to which no option corresponds, and the text that the message
+/* Options of other programs that have no equivalent option, each with the text that the message
  * contains instead. */
 static const pair sentences[] = {
     {"wandb", "'moefw export csv RUN' writes a table of all metrics"},
@@ -123,8 +123,8 @@ static const mf_cli_option *option_of(const mf_verb *verb, const char *name, con
     return o ? o : find(mf_cli_globals, name, sets);
 }
 
-/* "SECTION.KEY" of the first section with a key of this name, where '-' counts as '_'. A name
- * may be the complete key, too. */
+/* Writes "SECTION.KEY" of the first section with a key of this name. '-' in the name counts as
+ * '_'. The name may also be the complete "SECTION.KEY". */
 static bool find_key(const char *name, char *buf, size_t size)
 {
     char word[64], key[128];
@@ -160,8 +160,8 @@ static void suggest(const mf_cli_option *o, const char *value, char *buf, size_t
                      : o->arg);
 }
 
-/* Returns the value for the key: bf16 for options that only other programs have, such as
- * --fp16; else the given value, or VALUE if it is NULL. */
+/* Returns the value to suggest for the key: bf16 for options that exist only in other programs,
+ * such as --fp16; else the given value, or the word VALUE if `value` is NULL. */
 static const char *own_value(const char *name, const char *key, const char *value)
 {
     if (strcmp(key, "train.dtype") == 0) {

@@ -9,9 +9,9 @@
  * none is known. */
 const char *mf_cli_other_verb(const char *word);
 
-/* Writes what to suggest for an unknown option of the verb (NULL: train), such as "did you mean
+/* Writes a suggestion for an unknown option of the verb (NULL: train), such as "did you mean
  * '--set train.lr=1e-4'?" for --lr=1e-4. value: the option's argument, or the next word; NULL
- * if there is none. Returns false, and leaves buf as it is, if nothing is known. */
+ * if there is none. If nothing is known, returns false and leaves buf unchanged. */
 bool mf_cli_other_option(const mf_verb *verb, const char *name, const char *value, char *buf,
                          size_t size);
 

@@ -1,5 +1,6 @@
 /* Finds manual pages by the words that people use for them: moefw help pretrained shows
- * moefw-pretrained(7), from the source folder where nothing is installed. */
+ * moefw-pretrained(7). If the pages are not installed, the page comes from the
+ * source folder. */
 #include "cli/meant/page.h"
 
 #include <limits.h>
@@ -10,7 +11,7 @@
 #include "base/error.h"
 #include "base/file/paths.h"
 
-enum { AT_NAME = 2 }; /* behind the section and a blank */
+enum { AT_NAME = 2 }; /* index of the name, after the section and a blank */
 
 const char *mf_cli_page(const char *word)
 {

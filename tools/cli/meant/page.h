@@ -2,11 +2,12 @@
 #ifndef MF_CLI_PAGE_H
 #define MF_CLI_PAGE_H
 
-/* Section and full name of the manual page that a word names, as "7 moefw-pretrained"; NULL: it
- * names none. */
+/* Section and full name of the manual page that a word names, such as "7 moefw-pretrained";
+ * NULL if no page has this name. */
 const char *mf_cli_page(const char *word);
-/* Shows a page by man(1), which takes the place of this process; in place that of the source
- * folder. Returns only if it fails: MF_EDEP, the message names the page. */
+/* Shows a page with man(1), which replaces this process. If moefw is not installed, the page of
+ * the source folder is shown. Returns only if it fails: MF_EDEP, and the message names
+ * the page. */
 int mf_cli_page_show(const char *page);
 
 #endif

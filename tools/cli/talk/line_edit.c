@@ -1,5 +1,5 @@
-/* Reads lines through libedit, which is opened when the first line is read, so that programs
- * with the library need not have it. Without libedit or a terminal, plain lines are read. */
+/* Reads lines through libedit. The library is opened when the first line is read, so moefw also
+ * works without it. Without libedit or a terminal, plain lines are read. */
 #include "cli/talk/line_edit.h"
 
 #include <config.h>
@@ -36,8 +36,9 @@ static editor find_editor(void)
     *(void **)&e.read = dlsym(handle, "readline");
     *(void **)&e.remember = dlsym(handle, "add_history");
     if (!e.read || !e.remember) return (editor){0};
-    if (out) *out = stderr;  /* the prompt is no result */
-    setlocale(LC_CTYPE, ""); /* so that a character of several bytes is one */
+    if (out) *out = stderr;  /* the prompt is not part of the results on stdout */
+    setlocale(LC_CTYPE, ""); /* so that libedit treats a character of several bytes as
+                              * one character */
     return e;
 }
 
@@ -71,7 +72,8 @@ static bool read_plain(const char *prompt, char *line, size_t size, bool *ret_lo
 
 bool mf_line_read(const char *prompt, char *line, size_t size, bool *ret_long)
 {
-    static editor e; /* only the thread of the command line reads lines */
+    static editor e; /* static without a lock: only the thread of the command line
+                      * reads lines */
     static bool known;
     if (!known) e = find_editor();
     known = true;

@@ -7,8 +7,9 @@
 #include "base/error.h"
 #include "model/heads.h"
 
-#define LOGIT_MOST 10.0 /* gates of 0 and 1 have no finite logit, so logits end here */
-#define LOW        0.1  /* a gate below this counts as low */
+/* gates of 0 and 1 have no finite logit, so logits are limited to this absolute value */
+#define LOGIT_MOST 10.0
+#define LOW        0.1 /* a gate below this counts as low */
 
 static bool has_gates(const mf_model *m)
 {
@@ -51,7 +52,7 @@ int mf_look_needs_skips(const mf_model *m)
 /* ---- gates ---- */
 
 typedef struct {
-    int32_t heads, active, low; /* low: active heads with a gate below LOW */
+    int32_t heads, active, low; /* low: number of active heads with a gate below LOW */
 } heads_of;
 
 static double gate_of(const mf_model *m, int32_t layer, int32_t head)

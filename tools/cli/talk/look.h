@@ -6,12 +6,14 @@
 #include "io/json.h"
 #include "cli/talk/talker.h"
 
-/* Fail with MF_EUSAGE if the heads have no gates, or if no adapter has a switch. */
+/* mf_look_needs_gates fails with MF_EUSAGE if the heads have no gates; mf_look_needs_skips if
+ * no adapter has a switch. */
 int mf_look_needs_gates(const mf_model *m);
 int mf_look_needs_skips(const mf_model *m);
 bool mf_look_has_skips(const mf_model *m);
 
-/* Gates by layer, active and pruned heads: printed to standard output, or as an object. */
+/* Print gates by layer, with the active and the pruned heads: to standard output, or as a
+ * JSON object. */
 void mf_look_gates(const mf_model *m);
 void mf_look_gates_json(mf_jw *w, const mf_model *m);
 
@@ -21,8 +23,8 @@ void mf_look_gates_json(mf_jw *w, const mf_model *m);
 int mf_look_set_gates(mf_talker *t, const int64_t layer[2], const int64_t head[2], double gate,
                       double *ret_gate);
 
-/* The scale that /skip on and --enable-skips set: the configured one, or 0.1 if that is 0
- * or absent. */
+/* The scale that /skip on and --enable-skips set: the configured scale, or 0.1 if the
+ * configured scale is 0 or absent. */
 double mf_look_usual_skip(const mf_model *m);
 int mf_look_set_skip(mf_talker *t, double scale);
 void mf_look_skip(const mf_model *m);

@@ -16,14 +16,14 @@
 
 typedef struct {
     mf_talker *run;
-    mf_talker baseline; /* session NULL: there is none */
+    mf_talker baseline; /* session NULL: there is no baseline */
     char name[64];      /* name of the baseline */
     bool end;
 } talk;
 
 typedef struct {
     const char *name, *words, *help;
-    int min, max; /* number of words after the name */
+    int min, max; /* number of words that must follow the name, at least and at most */
     int (*obey)(talk *t, int n, char *const *word);
 } command;
 
@@ -212,7 +212,8 @@ static int obey_gates(talk *t, int n, char *const *word)
     return MF_OK;
 }
 
-/* Reads "all" or an index below n as the range ret[0] .. ret[1] - 1. False if it is neither. */
+/* Reads "all" or an index below n as the range ret[0] .. ret[1] - 1. Returns false if the word
+ * is neither. */
 static bool range(const char *word, int64_t n, int64_t ret[2])
 {
     long long i;
@@ -282,7 +283,7 @@ static int answer(talk *t, mf_talker *who, const char *name, const char *text)
 {
     if (t->baseline.session) printf("[%s]\n", mf_shown_on(stdout, name));
     const int rc = mf_talker_continue(who, text, strlen(text), false);
-    /* the tokenizer does not know a character, or the text is empty */
+    /* a character is not in the tokenizer's vocabulary, or the text is empty */
     return rc == MF_EINPUT || rc == MF_EUSAGE ? told() : rc;
 }
 
@@ -354,8 +355,8 @@ static int obey(talk *t, char *line)
     return unknown(name);
 }
 
-/* The text before a line: a model that continues text gets a prompt, a model of conversations a
- * message; with -q only "> ". */
+/* The text printed before the user's line. It differs for models that continue text and for
+ * models of conversations. With -q it is only "> ". */
 static const char *prompt_of(const mf_talker *run)
 {
     if (mf_log_get_level() < MF_LOG_INFO) return "> ";

@@ -1,6 +1,6 @@
-/* A trained run that continues texts. Only the run's generator, sampler and count of drawn
- * tokens have state, so a text depends on the run, the settings, the text before it and
- * the seed. */
+/* Continues texts with a trained run. Only the run's generator, its sampler and its count of
+ * drawn tokens have state. So a text depends only on the run, the settings, the text before it
+ * and the seed. */
 #include "cli/talk/talker.h"
 #include <stdio.h>
 #include <string.h>
@@ -93,7 +93,8 @@ static void print_experts(const mf_talker *t, int32_t id)
     char safe[64];
     const mf_model_graph *mg = mf_generator_graph(t->generator);
     const int32_t n = t->session->model->n_moe;
-    /* If both streams are terminals, the token is already shown: the line overwrites it. */
+    /* If both streams are terminals, the token is already shown, and this line
+     * overwrites it. */
     if (mf_terminal_of(stdout).live && mf_terminal_of(stderr).live) fputc('\r', stderr);
     fprintf(stderr, "%-10s", mf_talker_piece(t, id, safe, sizeof safe));
     for (int32_t i = 0; i < n; i++) {
@@ -119,7 +120,7 @@ static int say(mf_talker *t, const char *text, size_t n)
 /* A text that is being generated. */
 typedef struct writing {
     mf_talker *talker;
-    int64_t written; /* tokens */
+    int64_t written; /* number of tokens */
     int rc;
 } writing;
 
@@ -143,8 +144,8 @@ static int on_piece(void *arg, const char *text, size_t n, int32_t token)
     return w->rc != MF_OK;
 }
 
-/* Prints a blank if the last token of the prompt ends with one and the printed prompt does not:
- * tokenizers may put the blank after a word into the token of the word. */
+/* Prints a blank if the last token of the prompt ends with one and the printed prompt does not.
+ * The reason: some tokenizers include the blank after a word in the word's token. */
 static void end_word(const mf_tokenizer *t, const mf_ids *ids, const char *text, size_t n)
 {
     size_t length = 0;
@@ -181,7 +182,8 @@ int mf_talker_continue(mf_talker *t, const char *text, size_t n, bool shown)
         print_last_experts(t); /* experts of the last token */
     if (rc != MF_OK && w.written == 0) return rc;
     if (!t->ear || t->ear->aloud) putchar('\n');
-    fflush(stdout); /* before the line about it on standard error */
+    /* the text must appear before the next line on standard error */
+    fflush(stdout);
     const double took = mf_clock() - began;
     mf_log(MF_LOG_INFO, "%lld tokens, %.1f tokens/s", (long long)w.written,
            took > 0 ? (double)w.written / took : 0);

@@ -1,5 +1,5 @@
-/* moefw bench gemm: gemms of the sizes that models have, on the CPU or on a device, each beside
- * what the processor or the device can do at most. */
+/* moefw bench gemm: measures gemms of the sizes that models have, on the CPU or on a device.
+ * Each result is shown beside the highest rate of the processor or the device. */
 #include "base/text/wrap.h"
 #include "cli/verbs/bench_gemm.h"
 
@@ -58,11 +58,12 @@ static void print_gemm(void *arg, const mf_gemm_bench *r)
     mf_jw_kv_real(w, "peak_gflops", peak);
     mf_jw_kv_real(w, "read_gb_per_s", p->limits.read_gb);
     mf_jw_end(w);
-    (void)mf_cli_print_json(w); /* without memory the program ends with an error */
+    (void)mf_cli_print_json(w); /* a failure here (out of memory) ends the program with
+                                 * an error */
     fflush(stdout);
 }
 
-/* The line above the table: the limits. */
+/* Prints the line above the table, which shows the limits. */
 static void print_limits(const gemms *p)
 {
     const mf_machine_limits *l = &p->limits;
@@ -89,7 +90,7 @@ static void print_limits(const gemms *p)
 int mf_bench_gemms(const mf_cli *cli)
 {
     gemms p = {.json = mf_cli_json(cli)};
-    mf_config *c; /* from the default preset; gives device and threads */
+    mf_config *c; /* from the default preset; sets device and threads */
     const int repetitions = (int)mf_cli_int(cli, "repetitions", 7);
     if (repetitions < 1)
         return mf_fail(MF_EUSAGE, "--repetitions=0: expected at least 1 for bench gemm");

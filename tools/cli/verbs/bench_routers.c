@@ -1,5 +1,5 @@
-/* moefw bench routers: every router alone, on the same activations. Rows are printed as soon as
- * they are measured; the times and the losses follow as tables of their own. */
+/* moefw bench routers: measures every router alone, on the same activations. Rows are printed
+ * as soon as they are measured. The times and the losses follow as separate tables. */
 #include "cli/verbs/bench_routers.h"
 
 #include <math.h>
@@ -67,7 +67,8 @@ static void print_json(const mf_router_bench_spec *s, const mf_router_bench *r)
         mf_jw_float(w, r->load[e]);
     mf_jw_end(w);
     mf_jw_end(w);
-    (void)mf_cli_print_json(w); /* without memory the program ends with an error */
+    (void)mf_cli_print_json(w); /* a failure here (out of memory) ends the program with
+                                 * an error */
     fflush(stdout);
 }
 
@@ -79,8 +80,8 @@ static void number(double v, int width, int digits)
         printf(" %*s", width, "-");
 }
 
-/* The table of routers: what they choose, and how long they take. In a line without space
- * for both the times follow as a table of their own. */
+/* The table of routers has two parts: what the routers choose, and how long they take. If a
+ * line is too short for both parts, the times follow as a separate table. */
 enum { CHOICE = 1, TIMES = 2, BOTH = 3, COLUMNS_OF_BOTH = 128 };
 #define PARTS        (room() < COLUMNS_OF_BOTH ? CHOICE : BOTH)
 #define NAME_COLUMNS (PARTS == BOTH ? 28 : 16)
@@ -116,14 +117,15 @@ static void print_row(const mf_router_bench *r, bool headings, int parts)
     fflush(stdout);
 }
 
-/* The width of a loss's column: of its name, or of a number such as -0.00000. */
+/* The width of a loss's column: the width of its name, or of a number such as -0.00000. */
 static int loss_width(const char *name)
 {
     const int n = (int)strlen(name);
     return n > 8 ? n : 8;
 }
 
-/* The auxiliary losses from number `from` on that fit a line; returns the next one. */
+/* Prints as many auxiliary losses, from index `from` on, as fit a line. Returns the index of
+ * the first loss that was not printed. */
 static int some_losses(const mf_router_bench *all, int n, int from)
 {
     int end = from, used = NAME_COLUMNS;
@@ -169,8 +171,8 @@ static int list_routers(mf_arena *arena, const char *text, const char **out, int
     return rc;
 }
 
-/* Uses recorded activations. They determine the width; the numbers of experts and of chosen
- * experts are those of the trace, unless options set them. */
+/* Uses recorded activations. They determine the width. The numbers of experts and of chosen
+ * experts come from the trace, unless options set them. */
 static int use_activations(const mf_cli *cli, mf_activations *a, mf_router_bench_spec *s)
 {
     const char *text = mf_cli_text(cli, "activations", NULL);
@@ -192,8 +194,8 @@ static int use_activations(const mf_cli *cli, mf_activations *a, mf_router_bench
     return MF_OK;
 }
 
-/* The command that repeats this measurement: the options as they were given, but not where the
- * page goes, and the number of threads. The caller frees it; NULL: no memory. */
+/* The command that repeats this measurement: the options as they were given and the number of
+ * threads, but not the path of the page. The caller frees it; NULL: out of memory. */
 static mf_doc *repeat_command(const mf_cli *cli)
 {
     mf_doc *d = mf_doc_new();
@@ -224,7 +226,8 @@ static int write_page(const mf_cli *cli, const mf_router_bench_spec *s,
     return rc;
 }
 
-/* The bar of a terminal; elsewhere the rows, which come one by one, are the progress. */
+/* Shows the progress as a bar on a terminal. Elsewhere the rows, which are printed one by one,
+ * show the progress. */
 typedef struct watcher {
     mf_progress *progress;
     int64_t done;
@@ -254,7 +257,8 @@ int mf_bench_routers(const mf_cli *cli)
     mf_router_bench *all = mf_alloc(MAX_ROUTERS, sizeof *all);
     const char *names[MAX_ROUTERS];
     int n = 0, done = 0;
-    mf_config *c = NULL; /* from the default preset; gives the experts if no option does */
+    mf_config *c = NULL; /* from the default preset; sets the number of experts if no
+                          * option does */
     int rc = mf_cli_new_file(cli, mf_cli_text(cli, "report", NULL));
     if (rc == MF_OK) rc = mf_cli_config(cli, NULL, &c);
     mf_router_bench_defaults(&s);

@@ -7,7 +7,8 @@
 
 extern const mf_verb mf_verb_bench;
 
-/* How the options of moefw bench ask for times. repetitions: if no option gives them. */
+/* How the options of moefw bench request times. repetitions: the number if no option
+ * sets it. */
 mf_timing_how mf_bench_how(const mf_cli *cli, int repetitions);
 int mf_bench_routers(const mf_cli *cli);
 

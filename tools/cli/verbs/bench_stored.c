@@ -1,5 +1,5 @@
-/* cli/verbs/bench_stored.c: moefw bench stored: how fast decoding reads weights as stored in
- * files. A line is printed as soon as its type has been measured. */
+/* cli/verbs/bench_stored.c: moefw bench stored: how fast decoding reads weights in the types in
+ * which files store them. A line is printed as soon as its type has been measured. */
 #include "base/text/wrap.h"
 #include "cli/verbs/bench_stored.h"
 #include <stdio.h>
@@ -30,7 +30,8 @@ static void print_json(const mf_stored_bench *r)
     mf_jw_kv_real(w, "share_min", r->share_lo);
     mf_jw_kv_real(w, "share_max", r->share_hi);
     mf_jw_end(w);
-    (void)mf_cli_print_json(w); /* without memory the program ends with an error */
+    (void)mf_cli_print_json(w); /* a failure here (out of memory) ends the program with
+                                 * an error */
 }
 
 static void show(void *arg, const mf_stored_bench *r)

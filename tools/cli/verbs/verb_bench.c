@@ -192,8 +192,8 @@ static double rate_of(const mf_speed *r)
     return r->flops / (1e6 * r->time.ms);
 }
 
-/* A share of the peak is at most 1: if a run is faster than the peak that was measured, its
- * speed counts as the peak, and peak_text says so. */
+/* The peak rate. A share of the peak must be at most 1: if a run is faster than the measured
+ * peak, its own rate counts as the peak, and peak_text says so. */
 static double peak_of(const mf_speed *r)
 {
     return rate_of(r) > r->peak_gflops ? rate_of(r) : r->peak_gflops;
@@ -263,7 +263,8 @@ static void print_speed_json(const mf_speed *r)
     mf_jw_kv_real(w, "allocations_per_step", r->time.allocations);
     mf_jw_kv_real(w, "page_faults_per_step", r->time.faults);
     mf_jw_end(w);
-    (void)mf_cli_print_json(w); /* without memory the program ends with an error */
+    (void)mf_cli_print_json(w); /* a failure here (out of memory) ends the program with
+                                 * an error */
 }
 
 static void print_inference(const mf_speed *r)
@@ -317,7 +318,7 @@ static void print_speed(const mf_speed *r)
 
 static int bench_layer(const mf_cli *cli, const mf_timing_how *how, mf_speed *r)
 {
-    mf_config *c; /* from the default preset; gives the plugins that no option names */
+    mf_config *c; /* from the default preset; names the plugins that no option names */
     int rc = mf_cli_config(cli, NULL, &c);
     if (rc != MF_OK) return rc;
     const mf_speed_layer_spec spec = {.router = mf_cli_text(cli, "routers", c->router.plugin),
@@ -336,7 +337,7 @@ static int bench_layer(const mf_cli *cli, const mf_timing_how *how, mf_speed *r)
     return rc;
 }
 
-/* Whether the status says that the data cannot be read; random tokens then replace them. */
+/* Whether the status says that the data cannot be read. Random tokens then replace the data. */
 static bool no_data(int rc)
 {
     return rc == MF_EINPUT || rc == MF_EIO || rc == MF_ENOTFOUND;

@@ -1,5 +1,5 @@
-/* moefw ckpt: lists, verifies and compares checkpoints. It only reads. With --json every action
- * prints one object. */
+/* moefw ckpt: lists, verifies and compares checkpoints. The verb writes no files. With --json
+ * every action prints one object. */
 #include "cli/cli.h"
 
 #include "base/file/io.h"
@@ -40,7 +40,7 @@ static int print_json(mf_jw *w)
     return MF_OK;
 }
 
-/* The folder of the checkpoints for RUN or RUN/ckpt; NULL: out of memory. */
+/* The path of the folder of checkpoints for RUN or RUN/ckpt; NULL: out of memory. */
 static char *folder_of(const char *what)
 {
     return mf_rundir_is(what) ? mf_path_join(what, "ckpt") : mf_strdup(what);
@@ -56,8 +56,8 @@ static bool is_checkpoint(const char *path)
     return is;
 }
 
-/* Finds a checkpoint. what: its directory; or a run, or the folder ckpt of a run. There the
- * checkpoint of --step is taken, without this option the newest one. */
+/* Finds a checkpoint. what: directory of a checkpoint, a run, or the folder ckpt of a run. In a
+ * run, the option --step chooses the checkpoint; without this option it is the newest. */
 static int find(const mf_cli *cli, const char *what, char **ret_path)
 {
     int64_t *steps = NULL, step = mf_cli_int(cli, "step", -1);
@@ -134,7 +134,7 @@ static int list(const mf_cli *cli, mf_jw *w)
 
 /* ---- verify ---- */
 
-/* error: why there is no report; NULL: there is one. */
+/* error: why there is no report; NULL: there is a report. */
 static int put_report(mf_jw *w, const mf_ckpt_report *r, const char *error)
 {
     mf_jw_object(w);
@@ -153,7 +153,7 @@ static int put_report(mf_jw *w, const mf_ckpt_report *r, const char *error)
     return print_json(w);
 }
 
-/* Files that the run's checkpoints do not hold, and those with the weights of an import. */
+/* Verifies files outside the run's checkpoints, among them the weights of an imported model. */
 static int verify_files(const char *path, mf_ckpt_report *r)
 {
     mf_rundir *dir = NULL;
@@ -206,8 +206,8 @@ static bool same_form(const mf_st_tensor *x, const mf_st_tensor *y)
            memcmp(x->shape, y->shape, (size_t)x->rank * sizeof x->shape[0]) == 0;
 }
 
-/* *largest: the largest |x - y| of an F32 tensor, infinite if a difference is NaN; NaN for
- * other types. *elements: number of elements whose bits differ. */
+/* *largest: the largest |x - y| of an F32 tensor; infinite if a difference is NaN. For other
+ * types it is NaN. *elements: number of elements whose bits differ. */
 static int compare_data(comparison *c, const mf_st_tensor *x, const mf_st_tensor *y,
                         double *largest, int64_t *elements)
 {

@@ -152,7 +152,7 @@ static void on_tick(void *arg, int64_t steps, int64_t total)
 
 /* ---- the comparison ---- */
 
-/* The name of a new folder runs/NAME-compare-N. */
+/* Makes the name of a new folder, runs/NAME-compare-N. */
 static int choose_out(const mf_cli *cli, mf_arena *arena, const char **ret)
 {
     mf_config *config;
@@ -166,7 +166,7 @@ static int choose_out(const mf_cli *cli, mf_arena *arena, const char **ret)
     return *ret ? MF_OK : MF_ENOMEM;
 }
 
-/* A search, and whether the call requests one. */
+/* A search, and whether the call requests a search. */
 typedef struct {
     mf_search_spec spec;
     bool wanted;
@@ -207,7 +207,8 @@ static int read_search(const mf_cli *cli, mf_arena *arena, search_call *q)
     return rc;
 }
 
-/* A comparison or search in this folder continues as it was planned. */
+/* Reads the plan of a comparison or search in this folder. It continues as planned, so other
+ * settings are refused. */
 static int read_planned(const mf_cli *cli, mf_arena *arena, const char *folder,
                         const mf_assignment *set, int n, mf_compare_spec *s, search_call *q)
 {
@@ -219,7 +220,7 @@ static int read_planned(const mf_cli *cli, mf_arena *arena, const char *folder,
     if (q->wanted)
         changed += mf_cli_count(cli, "routers") + mf_cli_count(cli, "baseline") +
                    mf_cli_count(cli, "equal");
-    for (int i = 0; i < n; i++) /* threads change only the time */
+    for (int i = 0; i < n; i++) /* train.threads changes only the time */
         changed += strncmp(set[i].text, "train.threads=", 14) != 0;
     if (rc == MF_OK && changed > 0)
         rc = mf_fail(MF_EUSAGE,
@@ -260,7 +261,8 @@ static int read_call(const mf_cli *cli, mf_arena *arena, mf_compare_spec *s, sea
     return rc;
 }
 
-/* The result is in comparison.json, so a page that cannot be written is only a warning. */
+/* Writes the page. The result is in comparison.json, so a page that cannot be written is only
+ * a warning. */
 static void write_report(const char *out)
 {
     char *path = mf_path_join(out, "report.html");
@@ -271,7 +273,7 @@ static void write_report(const char *out)
     mf_free(path);
 }
 
-/* A search whose router has no trial with a result does not compare it. */
+/* A search cannot compare a router that has no trial with a result. */
 static int judge_search(const mf_search *s)
 {
     const mf_rung *last = &s->rungs[s->n_rungs - 1];
@@ -286,9 +288,9 @@ static int judge_search(const mf_search *s)
     return MF_OK;
 }
 
-/* The status of the comparison: that of its refusal if a requested router was skipped, MF_ERUN
- * if a run failed for another reason than divergence, MF_ENONFINITE if all runs of a router
- * diverged. Divergence of some runs is a result, and no error. */
+/* The status of the comparison. If a requested router was skipped, it is the status of that
+ * refusal. It is MF_ERUN if a run failed for another reason than divergence, and MF_ENONFINITE
+ * if all runs of a router diverged. Divergence of some runs is a result, not an error. */
 static int judge_failures(const mf_compare_table *t)
 {
     int failed = 0, diverged = 0, done = 0;
@@ -323,7 +325,7 @@ static int show(const mf_cli *cli, mf_compare *c)
     mf_compare_table *t;
     int rc = mf_compare_judge(c, &t);
     if (rc != MF_OK) return rc;
-    if (t->complete) rc = mf_compare_looked(c); /* before anything is shown */
+    if (t->complete) rc = mf_compare_looked(c); /* recorded before any result is shown */
     if (rc == MF_OK) rc = mf_compare_write(t);
     if (rc == MF_OK && mf_cli_json(cli)) {
         mf_jw *w = mf_jw_new();
@@ -353,7 +355,8 @@ static int should_stop(void *arg)
     return mf_signals_stop();
 }
 
-/* Says before the runs what they can show, because most comparisons have too few seeds. */
+/* Before the runs, says which differences they can detect, because most comparisons have too
+ * few seeds. */
 static void foretell(const mf_compare *c)
 {
     int others = -1;
@@ -419,7 +422,7 @@ static int carry_out(const mf_cli *cli, const mf_compare_spec *s, const search_c
                      int *ret_signal)
 {
     watcher w = {.terminal = mf_terminal_of(stderr), .quiet = mf_cli_quiet(cli)};
-    if (!w.terminal.live) w.quiet = true; /* the lines of the runs are enough */
+    if (!w.terminal.live) w.quiet = true; /* the lines of the runs are sufficient progress */
     mf_signals_catch(NULL, false);
     const int rc =
         q->wanted ? search(cli, s, &q->spec, &w, ret_signal) : compare(cli, s, &w, ret_signal);
@@ -437,7 +440,7 @@ static int run(const mf_cli *cli)
     if (rc == MF_OK) rc = carry_out(cli, &s, &q, &stopped_by);
     if (rc == MF_ESIGNAL) mf_log(MF_LOG_WARN, "stopped; to continue: moefw compare %s", s.out);
     mf_arena_free(arena);
-    if (rc == MF_ESIGNAL) { /* the shell must know which signal it was */
+    if (rc == MF_ESIGNAL) { /* the shell needs to see which signal it was */
         fflush(stdout);
         signal(stopped_by, SIG_DFL);
         MF_LAST(raise(stopped_by));

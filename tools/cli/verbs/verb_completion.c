@@ -48,14 +48,15 @@ static bool wants_tokenizer(const char *arg)
     return names_kind(arg, "KIND FILE");
 }
 
-/* The words of a KEY that has a value; NULL: the argument is no KEY=VALUE. */
+/* The kind of words that complete KEY in an argument KEY=VALUE; NULL: the argument has
+ * another form. */
 static const char *keys_of_option(const mf_cli_option *o)
 {
     if (strcmp(o->name, "where") == 0) return "columns";
     return o->arg && strstr(o->arg, "KEY=") ? "keys" : NULL;
 }
 
-/* The options with several words, separated by commas. */
+/* Whether the option's argument is a list of words separated by commas. */
 static bool is_list(const mf_cli_option *o)
 {
     return o->arg && strchr(o->arg, ',') && !keys_of_option(o);
@@ -98,8 +99,8 @@ static void words_of_actions(const mf_verb *v)
         if (f->action && f->help) printf(" %s", f->action);
 }
 
-/* Returns the operand of a verb that is one of fixed words, such as "bash|zsh|fish"; NULL: the
- * verb has no such operand. */
+/* Returns the operand of a verb that accepts only fixed words, such as "bash|zsh|fish"; NULL:
+ * the verb has no such operand. */
 static const char *words_of_operand(const mf_verb *v)
 {
     for (const mf_cli_form *f = v->forms; f->min >= 0; f++)
@@ -115,7 +116,7 @@ static void put_words(const char *alternatives)
         putchar(*s == '|' ? ' ' : *s);
 }
 
-/* Help in single quotes: a quote inside is escaped. */
+/* Prints help in single quotes. A quote inside is escaped. */
 static void quoted(const char *text)
 {
     for (; *text != '\0'; text++)
@@ -135,12 +136,12 @@ static void bash_options(const mf_cli_option *o)
     }
 }
 
-/* Case arms for options with an argument. */
+/* Prints the cases for options with an argument. */
 static void bash_arguments(const mf_cli_option *o)
 {
     for (; o && o->name; o++) {
         if (o->kind == MF_CLI_FLAG) continue;
-        if (keys_of_option(o)) continue; /* _moefw_set */
+        if (keys_of_option(o)) continue; /* the function _moefw_set completes these */
         printf("        --%s%s%c)", o->name, o->letter != 0 ? "|-" : "",
                o->letter != 0 ? o->letter : ' ');
         if (is_list(o)) printf(" list=y");
@@ -239,7 +240,8 @@ static void complete_bash(void)
 
 /* ---- zsh ---- */
 
-/* In _arguments specs, colons and brackets have a meaning, so they are escaped. */
+/* Prints text for an _arguments spec. Colons and brackets have a meaning there, so they
+ * are escaped. */
 static void zsh_text(const char *text)
 {
     for (; *text != '\0'; text++) {
@@ -486,13 +488,13 @@ static int complete_shell(const char *shell)
     return MF_OK;
 }
 
-/* mdoc and mdoc-synopsis are for tests/regenerate.sh. */
+/* The forms mdoc and mdoc-synopsis are for tests/regenerate.sh. */
 static int run(const mf_cli *cli)
 {
     const char *what = mf_cli_operand(cli, 0);
     const int rc = mf_cli_no_json(cli, "a shell script");
     if (rc != MF_OK) return rc;
-    if (strcmp(what, "words") == 0 && mf_cli_operands(cli) > 1) /* for the scripts */
+    if (strcmp(what, "words") == 0 && mf_cli_operands(cli) > 1) /* for completion scripts */
         return mf_words_print(mf_cli_operand(cli, 1), mf_cli_operand(cli, 2));
     if (mf_cli_operands(cli) > 1)
         return mf_fail(MF_EUSAGE, "'moefw completion': one operand too many: '%s'",

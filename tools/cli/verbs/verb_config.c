@@ -1,5 +1,6 @@
-/* moefw config show|check|presets: the configuration that a command would use, and the names of
- * presets. check builds the model without values, so plugins check the dimensions too. */
+/* moefw config show|check|presets: prints the configuration that a command would use, checks
+ * it, and lists the presets. check builds the model without values, so plugins check the
+ * dimensions too. */
 #include "base/error.h"
 #include "io/json.h"
 #include "base/log.h"
@@ -20,8 +21,8 @@
 
 #define MIB 1048576.0
 
-/* The text is what a file would hold; only a terminal does not get marks that change the
- * direction of writing. */
+/* Prints the text that a file would contain. On a terminal, marks that change the direction of
+ * writing are replaced. */
 static int write_shown(const mf_config *config)
 {
     char *text, *safe = NULL;
@@ -53,16 +54,17 @@ enum { MAX_NOTES = 32 };
 
 /* Errors are printed when they are found, or collected as JSON. */
 typedef struct findings {
-    mf_jw *json; /* NULL: as text */
+    mf_jw *json; /* NULL: errors are printed as text */
     int n, n_notes;
-    char *note[MAX_NOTES]; /* for JSON */
+    char *note[MAX_NOTES]; /* only for JSON */
     struct {
         char file[256];
         int line;
-    } at[MAX_NOTES]; /* where the first errors are */
+    } at[MAX_NOTES]; /* places of the first errors */
 } findings;
 
-/* Remembers where an error is: a wrong entry gets no note about its present name. */
+/* Records where an error is. An entry with an error then gets no note about its
+ * present name. */
 static void keep_place(findings *f, const mf_problem *p)
 {
     const int i = f->n - 1;
@@ -105,7 +107,7 @@ static void on_problem(void *arg, const mf_problem *p)
     mf_jw_end(f->json);
 }
 
-/* The name that the message suggests: "did you mean 'x'?". NULL: it suggests none. */
+/* The name that the message suggests with "did you mean 'x'?"; NULL: no name is suggested. */
 static const char *suggested(const char *message, char *out, size_t size)
 {
     static const char words[] = "did you mean ";
@@ -119,8 +121,8 @@ static const char *suggested(const char *message, char *out, size_t size)
     return out;
 }
 
-/* Reports the last error. If its message begins with "FILE:LINE:", as for a file that is no
- * valid INI, file and line are taken from there. */
+/* Reports the last error. If its message begins with "FILE:LINE:", as for a file that is not
+ * valid INI, file and line are copied from there. */
 static void on_error(findings *f)
 {
     char file[1024] = "", nearest[256];
@@ -150,7 +152,8 @@ static int cost_of(mf_session *s, int ranks, mf_cost *ret)
 }
 
 /* Builds the model, so plugins check these dimensions. The session owns config. Unreadable data
- * are no error of the configuration; then dimensions may be unknown. cost: of a rank. */
+ * are not an error of the configuration, but dimensions may then be unknown. cost: memory and
+ * work of one rank. */
 static int build(mf_config *config, int ranks, findings *f, mf_cost *cost)
 {
     mf_session *s = NULL;
@@ -189,7 +192,7 @@ static void print_row(const char *name, int64_t params, int64_t active)
            (double)params * bytes / MIB, (double)active * bytes / MIB);
 }
 
-/* Prints the parameters, and those that one token uses in inference. */
+/* Prints the number of parameters, and how many of them one token uses in inference. */
 static void print_cost(const mf_cost *cost, int ranks)
 {
     char memory[128] = "memory to train: not known without the data";
@@ -214,7 +217,7 @@ static void print_cost(const mf_cost *cost, int ranks)
                      (double)cost->stored_bytes / MIB);
 }
 
-/* Reports an old key with its present name; this is a note, no error. */
+/* Reports an old key with its present name. This is a note, not an error. */
 static void on_old_key(void *arg, const char *file, int line, const char *words)
 {
     findings *f = arg;
@@ -229,8 +232,8 @@ static void on_old_key(void *arg, const char *file, int line, const char *words)
         fprintf(stderr, "moefw: note: %s:%d: %s\n", mf_shown(file), line, mf_shown(words));
 }
 
-/* A configuration that does not fit this machine may fit the one that it is for, so this is
- * no error. */
+/* Warns of too little memory. The configuration may be meant for a larger machine, so this is
+ * not an error. */
 static void warn_of_memory(findings *f, const mf_cost *cost)
 {
     char text[512];
@@ -276,7 +279,7 @@ static int check(const mf_cli *cli)
     else
         mf_config_free(config);
     if (rc == MF_OK) warn_of_memory(&f, &cost);
-    if (rc != MF_OK) mf_error_clear(); /* it has been reported */
+    if (rc != MF_OK) mf_error_clear(); /* the error has been reported */
     if (!f.json) {
         if (rc == MF_OK && cost.params == 0)
             puts("ok");
@@ -311,7 +314,7 @@ static int presets(const mf_cli *cli)
 static int run(const mf_cli *cli)
 {
     if (strcmp(mf_cli_action(cli), "presets") == 0) return presets(cli);
-    if (strcmp(mf_cli_action(cli), "mdoc") == 0) { /* for tests/regenerate.sh */
+    if (strcmp(mf_cli_action(cli), "mdoc") == 0) { /* this action is for tests/regenerate.sh */
         mf_sections_manual(mf_config_sections, stdout);
         return MF_OK;
     }

@@ -92,7 +92,7 @@ static int spec_from(const mf_cli *cli, mf_topics_spec *ret)
     return MF_OK;
 }
 
-/* The path of topics.u8 in the folder of the text. */
+/* The path of topics.u8 in the folder of `text`. */
 static char *labels_beside(const char *text)
 {
     const char *slash = strrchr(text, '/');
@@ -177,7 +177,8 @@ static const char *label_name(const mf_corpus *c, int32_t i, char buffer[MF_TOPI
     return c->n_labels > 0 ? mf_topics_name(i, buffer) : c->classes[i];
 }
 
-/* Floors of the validation split, or of the training split if there is none. */
+/* Lowest possible losses of the validation split, or of the training split if there is no
+ * validation split. */
 typedef struct floors {
     mf_split split;
     double past, topic, window;
@@ -228,7 +229,7 @@ static int info_json(const mf_corpus *c, const char *path, const int64_t *counts
         mf_jw_end(w);
     }
     mf_jw_end(w);
-    mf_jw_kv_real(w, "floor", f->past); /* null if it is unknown */
+    mf_jw_kv_real(w, "floor", f->past); /* null if the floor is unknown */
     mf_jw_kv_real(w, "floor_topic", f->topic);
     mf_jw_kv_real(w, "floor_window", f->window);
     mf_jw_kv_int(w, "window", window);

@@ -27,9 +27,9 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-/* The findings: printed at once as lines, or collected as JSON. Warnings come last. */
+/* The findings. They are printed at once as lines, or collected as JSON. Warnings come last. */
 typedef struct doctor {
-    mf_jw *json; /* NULL: as text */
+    mf_jw *json; /* NULL: findings are printed as text */
     int warnings;
     mf_arena *arena;
     const char *warning[16];
@@ -143,7 +143,8 @@ static void gpu(doctor *d)
     if (d->json) mf_jw_end(d->json);
 }
 
-/* An optional part that is not here, and the command that adds it; NULL: it is here. */
+/* Reports an optional part that is not installed, and the command that installs it. adds NULL:
+ * the part is installed. */
 static void lacking(doctor *d, const char *part, const char *adds)
 {
     const char *text = adds ? mf_arena_strf(d->arena, "not here; to add it: %s", adds) : NULL;
@@ -156,7 +157,7 @@ static bool find_module(doctor *d, const char *name)
     return file && mf_module_find(d->arena, file, &folders);
 }
 
-/* The modules for runs of several processes. */
+/* Reports the communicator modules, which runs of several processes need. */
 static void communicators(doctor *d)
 {
     static const char *const names[] = {"openmpi", "mpich", "nccl", NULL};
@@ -173,7 +174,7 @@ static void communicators(doctor *d)
     lacking(d, "NCCL", find_module(d, "nccl") ? NULL : mf_world_adds("nccl"));
 }
 
-/* The libraries that the program opens when it needs them. */
+/* Reports the libraries that the program opens when it needs them. */
 static void opened(doctor *d)
 {
     lacking(d, "line editing", mf_line_lacks());

@@ -1,5 +1,5 @@
-/* moefw eval: loss and routing of a trained run, or of a configuration with its initial
- * weights. It measures like the evaluations of training. */
+/* moefw eval: measures loss and routing of a trained run, or of a configuration with its
+ * initial weights, in the same way as the evaluations of training. */
 #include <math.h>
 #include <stdio.h>
 #include "base/error.h"
@@ -109,7 +109,7 @@ static void print_efficiency(const mf_metrics_record *r)
     mf_wrap_line(stdout, 2, "%s", line.text);
 }
 
-/* trained: the weights are those of a run, not initial ones. */
+/* trained: the weights come from a run; otherwise they are initial weights. */
 static void print_text(const mf_session *s, const mf_metrics_record *r, bool trained,
                        int64_t step)
 {
@@ -183,7 +183,7 @@ static int measure(const mf_cli *cli, moefw_run *run)
     return MF_OK;
 }
 
-/* Runs the tokens of a file, and writes the requested files. */
+/* Evaluates the tokens of a file, and writes the requested files. */
 static int run_tokens(const mf_cli *cli, moefw_run *run)
 {
     const char *save = mf_cli_text(cli, "save", NULL), *path = mf_cli_text(cli, "tokens", NULL),
@@ -233,7 +233,8 @@ static int configure(const mf_cli *cli, moefw_run *run)
     mf_arena *arena = mf_arena_new();
     int rc = arena ? mf_cli_assignments(cli, arena, &a, &n) : MF_ENOMEM;
     if (rc == MF_OK) {
-        (void)mf_run_enter(run, &scope); /* no other thread has the handle */
+        (void)mf_run_enter(run, &scope); /* always succeeds here: no other thread uses
+                                          * the handle */
         rc = mf_run_leave(run, &scope, mf_run_configure(run, mf_cli_operand(cli, 0), n, a));
     }
     mf_arena_free(arena);
@@ -258,8 +259,8 @@ static int configure_untrained(const mf_cli *cli, moefw_run *run)
     return rc;
 }
 
-/* Opening a run trusts files outside the run if their size and time of change are
- * as recorded. */
+/* Verifies the files outside the run. Opening a run does not read them whole: it only compares
+ * their size and time of change with the recorded values. */
 static int verify(const char *what)
 {
     mf_rundir *dir = NULL;
@@ -298,7 +299,8 @@ static int run_verb(const mf_cli *cli)
     o.path = mf_cli_text(cli, "data", NULL);
     o.gradients = mf_cli_int(cli, "heads", 0) > 0 || gradients;
     o.threads = (int)mf_cli_int(cli, "threads", 0);
-    for (int i = 0; i < 2; i++) { /* they are new files, and computing them may take long */
+    /* the files must be new, and this is checked first because computing them may take long */
+    for (int i = 0; i < 2; i++) {
         const char *file = mf_cli_text(cli, i == 0 ? "save" : "gradients", NULL);
         const int rc = mf_cli_new_file(cli, file);
         if (rc != MF_OK) return rc;

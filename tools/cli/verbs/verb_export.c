@@ -116,13 +116,14 @@ static int read_dtype(const char *text, mf_st_dtype *ret)
     return mf_fail(MF_EUSAGE, "--dtype: expected one of f32, f16, bf16, found '%s'", text);
 }
 
-/* The result of the fit for --router. */
+/* The result of fitting a router for --router. */
 typedef struct fitted {
-    char *run; /* a temporary run; NULL: the routers have a form as they are */
+    char *run; /* a temporary run; NULL: the format can store the routers as they are */
     mf_swap_report *report;
 } fitted;
 
-/* Makes a run with the family's router beside the output if --router requests it. */
+/* If --router requests it, makes a temporary run beside the output, with the router of the
+ * model family. */
 static int fit_router(const mf_cli *cli, const char *out, fitted *ret)
 {
     const char *router = mf_cli_text(cli, "router", NULL),
@@ -190,7 +191,7 @@ static int tell(const mf_cli *cli, const char *path, const mf_swap_report *r)
     return mf_cli_print_json(w);
 }
 
-/* hf, gguf, peft: the formats that are written, with their options. */
+/* Exports to hf, gguf or peft, each with its own options. */
 static int export_model(const mf_cli *cli)
 {
     const char *out = mf_cli_text(cli, "out", NULL), *what = mf_cli_action(cli), *run;

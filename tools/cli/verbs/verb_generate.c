@@ -1,5 +1,5 @@
 /* moefw generate: a trained run continues a text, once or in a conversation. Options that set
- * skips apply before the first token. */
+ * the switches of skip adapters apply before the first token. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -153,7 +153,7 @@ static int read_prompt(const mf_cli *cli, char **ret, size_t *ret_n)
     return *ret ? MF_OK : MF_ENOMEM;
 }
 
-/* Whether a text is to be generated; --analyze alone needs none. */
+/* Whether a text is to be generated. --analyze alone generates no text. */
 static bool wants_text(const mf_cli *cli)
 {
     static const char *const asked[] = {"prompt",  "file",     "samples",
@@ -191,7 +191,8 @@ static int hear_id(void *arg, const char *text, size_t n, int32_t token)
     return token < 0 ? 0 : mf_ids_push(arg, token, 0);
 }
 
-/* Writes ids of 2 bytes if the vocabulary fits, else of 4, as data.format = bin reads them. */
+/* Writes ids in the layout that data.format = bin reads. small: 2 bytes per id, which needs a
+ * vocabulary that fits; else 4 bytes. */
 static int save_ids(const char *path, const mf_ids *ids, bool small)
 {
     const size_t width = small ? 2 : 4;
@@ -285,7 +286,7 @@ static int turn(const mf_cli *cli, mf_talker *t)
                : rc;
 }
 
-/* Chooses the form of messages, for a run and its baseline alike. */
+/* Chooses the message format. A run and its baseline use the same format. */
 static int choose_chat(const mf_cli *cli, mf_talker *t)
 {
     const bool talk = mf_cli_flag(cli, "interactive");
@@ -382,7 +383,7 @@ static int converse(const mf_cli *cli, mf_talker *t, mf_talker *baseline)
     return mf_talk(t, baseline, mf_cli_text(cli, "baseline", NULL));
 }
 
-/* The imported run's value of a setting, or the usual one. */
+/* The setting of the imported run if it is known, else the usual value. */
 static double real_or(double known, double usual)
 {
     return known >= 0 ? known : usual;

@@ -1,5 +1,5 @@
-/* moefw graph: prints the model's graph of ops as Graphviz text. The model has only shapes, so
- * this works for models of any size. */
+/* moefw graph: prints the model's graph of ops as Graphviz text. The model has shapes but no
+ * values, so this works for models of any size. */
 #include "cli/cli.h"
 #include "cli/cli_model.h"
 

@@ -1,5 +1,5 @@
 /* moefw plan: predicts the time and memory of a training step on a cluster, or on one GPU. The
- * model has only shapes, so this works for models of any size. */
+ * model has shapes but no values, so this works for models of any size. */
 #include <stdio.h>
 #include "base/error.h"
 #include "base/log.h"
@@ -56,7 +56,7 @@ static void put_shares(mf_jw *w, const mf_plan_time *t)
     mf_jw_end(w);
 }
 
-/* Where a time comes from. */
+/* Names the source of a predicted time. */
 static const char *time_of(const mf_plan_cluster *c, const mf_plan_choice *x)
 {
     if (x->counted) return "kernels";
@@ -92,8 +92,8 @@ static int print_json(const mf_plan_cluster *c, const mf_plan_choice *best,
     return mf_cli_print_json(w);
 }
 
-/* Whether moefw trains with a layout: as configured, with another parallel.expert, not on
- * several GPUs, or not at all. */
+/* Says whether moefw trains with a layout: as configured, with another parallel.expert, only on
+ * CPUs, or not at all. */
 static const char *verdict(const mf_plan_cluster *c, const mf_plan_choice *x, char out[48])
 {
     if (!x->fits) return "does not fit";
@@ -106,7 +106,7 @@ static const char *verdict(const mf_plan_cluster *c, const mf_plan_choice *x, ch
     return out;
 }
 
-/* Why times of the same rank differ between plan --device and plan --cluster. */
+/* Prints why plan --device and plan --cluster predict different times for the same rank. */
 static void tell_sources(const mf_plan_cluster *c, const mf_plan_choice *all, int n)
 {
     bool counted = false, formula = false;
@@ -144,7 +144,8 @@ static void print(const mf_plan_cluster *c, const mf_plan_choice *best,
     tell_sources(c, all, n);
 }
 
-/* The fastest layout that moefw runs; one that does not fit only if there is no other. */
+/* The fastest layout that moefw runs and that fits the memory. If none fits, the fastest that
+ * does not fit. */
 static const mf_plan_choice *best_of(const mf_plan_choice *all, int n)
 {
     for (int i = 0; i < n; i++)
@@ -165,7 +166,7 @@ static int show(const mf_cli *cli, mf_session *s, const mf_plan_cluster *c)
     int n = 0, rc = mf_cost_of(s, &cost);
     if (rc == MF_OK) rc = mf_plan_describe(s, &m);
     if (rc == MF_OK && device && mf_meter_step(s, device, &meter) != MF_OK) {
-        /* the meter does not know this optimizer: the formula gives the time */
+        /* the meter does not support this optimizer, so the formula predicts the time */
         mf_error_clear();
         device = NULL;
     }
@@ -187,7 +188,8 @@ static double peak_of(const mf_config *c, const mf_meter *m)
 {
     return c->train.dtype == MF_BF16 ? m->device->bf16 : m->device->f32;
 }
-/* Model FLOPs utilization: by 6 N D, and by what the graph counts, without recomputation. */
+/* Model FLOPs utilization. flops: by the formula 6 N D, or counted in the graph
+ * without recomputation. */
 static double mfu(double flops, const mf_config *c, const mf_meter *m)
 {
     return flops / (m->sum.seconds * peak_of(c, m));

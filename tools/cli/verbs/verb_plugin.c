@@ -1,6 +1,6 @@
-/* moefw plugin list|info|check|new|trust|distrust: lists plugins, describes one, checks one,
- * writes the first version of a new one, and changes what is trusted. A plugin that cannot be
- * loaded is listed with the reason. */
+/* moefw plugin list|info|check|new|trust|distrust: lists plugins, describes or checks a plugin,
+ * writes the first version of a new plugin, and changes which files are trusted. A plugin that
+ * cannot be loaded is listed with the reason. */
 #include "io/json.h"
 #include "base/mem.h"
 #include "base/file/paths.h"
@@ -25,14 +25,15 @@
 
 /* ---- list ---- */
 
-/* One line of the list: a plugin, its group, and the place of that in the order of groups. */
+/* One line of the list: a plugin, its group, and the position of the group in the order
+ * of groups. */
 typedef struct entry {
     const mf_found *found;
-    const char *group; /* NULL: none */
+    const char *group; /* NULL: the plugin has no group */
     int place;
 } entry;
 
-/* By kind, group and name. */
+/* Compares by kind, then group, then name. */
 static int in_order(const void *a_, const void *b_)
 {
     const entry *a = a_, *b = b_;
@@ -67,7 +68,8 @@ static void list_json(mf_jw *w, const entry *x, const mf_loaded *p, const char *
     mf_jw_end(w);
 }
 
-/* The heading of a group, or of a kind that has none: before the first of its plugins. */
+/* Prints the heading of a group, or of a kind without groups, before the first plugin
+ * below it. */
 static void list_heading(const entry *x, const entry *before)
 {
     const char *folder = mf_kind_folder(x->found->kind);
@@ -92,7 +94,7 @@ static void list_row(const entry *x, const mf_loaded *p, const char *error)
     }
 }
 
-/* All plugins, in the order of the list. */
+/* Returns all plugins, in the order of the list. */
 static int all_entries(mf_arena *arena, entry **ret, int *ret_n)
 {
     mf_plugin_groups *groups = NULL;
@@ -147,7 +149,7 @@ static int list(const mf_cli *cli)
 
 /* ---- info ---- */
 
-/* A default as a JSON value; null: the option is required. */
+/* Writes an option's default as a JSON value; null if the option is required. */
 static void default_json(mf_jw *w, const mf_option *o)
 {
     long long whole;
@@ -177,7 +179,7 @@ static void option_json(mf_jw *w, const mf_option *o)
     mf_jw_kv_string(w, "name", o->name);
     mf_jw_kv_string(w, "type", mf_option_type_name(o));
     default_json(w, o);
-    mf_jw_kv_real(w, "lo", has_bounds(o) ? o->lo : (double)NAN); /* NaN: null */
+    mf_jw_kv_real(w, "lo", has_bounds(o) ? o->lo : (double)NAN); /* NaN is written as null */
     mf_jw_kv_real(w, "hi", has_bounds(o) ? o->hi : (double)NAN);
     mf_jw_key(w, "choices");
     if (!o->choices) {
@@ -201,7 +203,8 @@ static bool first_of_op(const mf_loaded *p, int i)
     return true;
 }
 
-/* The ops that the descriptor has examples of; others are unknown until a graph is built. */
+/* Writes the ops for which the descriptor has examples. Other ops are unknown until a graph
+ * is built. */
 static void ops_json(mf_jw *w, const mf_loaded *p)
 {
     char devices[512];
@@ -327,7 +330,7 @@ static int info(const mf_cli *cli)
 
 enum { CHECK_SECONDS = 600, CHECK_SEED = 1 };
 
-/* What a row says, with the failed check that it follows. */
+/* The text of a row, with the failed check that the row follows. */
 static const char *row_text(const mf_check_row *row, char out[900])
 {
     snprintf(out, 900, "%s%s%s%s", row->cause ? "after '" : "", row->cause ? row->cause : "",
@@ -335,13 +338,13 @@ static const char *row_text(const mf_check_row *row, char out[900])
     return out;
 }
 
-/* Rows that follow one failed check with the same words are one line: after a crash those are
- * all further rows. */
+/* Rows that follow the same failed check with the same words share one line. After a crash, all
+ * further rows are of this kind. */
 typedef struct check_lines {
-    mf_terminal live;  /* stderr; its line names the check that runs */
-    mf_check_row kept; /* the first of the rows that wait for their line */
-    int n;             /* their number */
-    char names[700];   /* of the others: ", NAME" each */
+    mf_terminal live;  /* terminal of stderr; its line names the running check */
+    mf_check_row kept; /* the first of the rows that are not printed yet */
+    int n;             /* number of rows that are not printed yet */
+    char names[700];   /* names of the other rows: ", NAME" each */
 } check_lines;
 
 static void write_row(const char *mark, const char *name, const char *text)
@@ -362,7 +365,7 @@ static void write_kept(check_lines *l)
     l->names[0] = '\0';
 }
 
-/* Length of the text without the draw, which stands in parentheses at the end. */
+/* Length of the text without the draw, which is in parentheses at the end. */
 static size_t length_without_draw(const char *text)
 {
     const size_t n = strlen(text);
@@ -438,7 +441,7 @@ static int check_json(const char *what, const mf_check_report *r)
     return mf_cli_print_json(w);
 }
 
-/* The object for a plugin that does not exist; the recorded error stays. */
+/* Prints the object for a plugin that does not exist. The recorded error is kept. */
 static void not_found_json(const char *what)
 {
     static mf_check_report none = {.n = 1, .failed = 1};
@@ -447,7 +450,7 @@ static void not_found_json(const char *what)
     (void)check_json(what, &none);
 }
 
-/* The texts of --set, in their order. */
+/* Collects the texts of --set, in their order. */
 static int settings(const mf_cli *cli, mf_arena *arena, mf_check_request *to)
 {
     mf_assignment *all;
@@ -548,8 +551,8 @@ static int list_trusted(const mf_cli *cli)
     return rc;
 }
 
-/* The hash of a file; nothing in it runs. checked: it must be a plugin or a module that would
- * be loaded. *ret_path: freed with free. */
+/* Computes the hash of a file without running its code. judged: the file must be a plugin or a
+ * module that would be loaded. *ret_path: freed with free. */
 static int identify(const char *path, bool judged, mf_code_id *ret, char **ret_path)
 {
     struct stat st;
@@ -584,8 +587,8 @@ static int trust(const mf_cli *cli)
     return rc;
 }
 
-/* A file is looked up by what it holds and by its path: of a plugin that was built again, the
- * earlier bytes are meant, too. */
+/* Removes a file from the trusted files. The file is looked up by its content and by its path.
+ * So earlier versions of a plugin that was built again are removed, too. */
 static int distrust_one(const char *what)
 {
     mf_code_id id = {.path = NULL};

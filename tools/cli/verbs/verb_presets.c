@@ -1,5 +1,5 @@
-/* moefw presets: the presets, each with what it is for. The texts are the comments that open
- * their files. */
+/* moefw presets: lists the presets, each with its purpose. The texts are the comments at the
+ * beginning of the preset files. */
 #include "cli/cli.h"
 
 #include "io/json.h"

@@ -1,5 +1,5 @@
-/* moefw report RUN...: writes one page about a run, or about several in the same figures. A
- * folder stands for all runs in it. The page is written completely or not at all. */
+/* moefw report RUN...: writes one page about a run, or about several runs in the same figures.
+ * A folder as an operand means all runs in it. The page is written completely or not at all. */
 #include "cli/cli.h"
 #include "report/compare/compare.h"
 #include "report/report.h"
@@ -15,8 +15,8 @@
 
 enum { RUNS_MAX = 64, WATCH_EVERY = 10 };
 
-/* Whether the operand stands for the runs in a folder. A folder with metrics.jsonl is a run
- * itself, because a page needs nothing else. */
+/* Whether the operand is a folder of runs. A folder with metrics.jsonl counts as a run, because
+ * a page needs no other file. */
 static bool is_folder(const char *what)
 {
     if (!mf_is_dir(what) || mf_rundir_is(what) || mf_report_is_comparison(what)) return false;
@@ -26,8 +26,8 @@ static bool is_folder(const char *what)
     return !run;
 }
 
-/* Adds the operand, or the runs in the folder that it is, to runs [RUNS_MAX]. Names of runs in
- * folders belong to the list. */
+/* Adds the operand to runs [RUNS_MAX]; if it is a folder of runs, adds these runs instead. The
+ * list owns the names of runs in folders. */
 static int add(const char *what, mf_listed_runs *list, const char **runs, int *n)
 {
     const int had = list->n;
@@ -42,7 +42,7 @@ static int add(const char *what, mf_listed_runs *list, const char **runs, int *n
     return rc;
 }
 
-/* Where the page is written unless the user says it; the caller frees it. */
+/* The path of the page if the user names none. The caller frees it. */
 static char *usual_path(const mf_cli *cli)
 {
     const char *what = mf_cli_operand(cli, 0);
@@ -50,7 +50,8 @@ static char *usual_path(const mf_cli *cli)
                                                         : mf_strdup("report.html");
 }
 
-/* Bytes of metrics.jsonl of all runs together: whether there is something new. */
+/* Total size of metrics.jsonl of all runs in bytes. If it has grown, there are
+ * new measurements. */
 static int64_t measured(int n, const char *const *runs)
 {
     int64_t sum = 0;
@@ -70,8 +71,9 @@ static bool any_busy(int n, const char *const *runs)
     return false;
 }
 
-/* Writes the page again whenever a run has new measurements, until no process writes to any of
- * them. A run that has none yet is waited for. The last page does not load itself again. */
+/* Writes the page again whenever a run has new measurements, until no process writes to any
+ * of the runs. Waits for a run that has no measurements yet. The last page does not
+ * reload itself. */
 static int watch(int n, const char *const *runs, const char *path, int every)
 {
     int64_t had = -1;
@@ -80,7 +82,8 @@ static int watch(int n, const char *const *runs, const char *path, int every)
         const int64_t now = measured(n, runs);
         if (now > 0 && now != had) {
             rc = mf_report_write_live(n, runs, path, every);
-            if (rc == MF_EINPUT) rc = MF_OK; /* the first line is not complete yet */
+            /* not an error: the first line is not complete yet */
+            if (rc == MF_EINPUT) rc = MF_OK;
             had = now;
         }
         for (int s = 0; rc == MF_OK && s < every && any_busy(n, runs); s++)

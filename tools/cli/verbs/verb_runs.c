@@ -1,5 +1,5 @@
-/* moefw runs: the runs of a folder, listed, chosen, sorted, compared by their configurations,
- * and removed after a question. The list is printed before anything is removed. */
+/* moefw runs: lists, filters, sorts and compares the runs of a folder, and removes runs after a
+ * question. The list is printed before anything is removed. */
 #include "cli/cli.h"
 
 #include "base/file/io.h"
@@ -44,8 +44,8 @@ static const mf_cli_option options[] = {
 
 /* ---- the list ---- */
 
-/* Adds a run or the runs of a folder. A folder without runs gives an empty list, which is
- * no error. */
+/* Adds a run or the runs of a folder. A folder without runs results in an empty list, which is
+ * not an error. */
 static int add(mf_listed_runs *list, const char *path)
 {
     const int had = list->n;
@@ -62,7 +62,7 @@ static int read_runs(const mf_cli *cli, mf_listed_runs *list, bool *ret_none)
     for (int i = 0; rc == MF_OK && i < mf_cli_operands(cli); i++)
         rc = add(list, mf_cli_operand(cli, i));
     *ret_none = list->n == 0;
-    if (*ret_none) return rc; /* without runs, no key of a condition can be known */
+    if (*ret_none) return rc; /* without runs, the keys of a condition cannot be checked */
     for (int i = 0; rc == MF_OK && i < cli->n_given; i++)
         if (strcmp(cli->given[i].option->name, "where") == 0)
             rc = mf_listed_runs_keep(list, cli->given[i].text);
@@ -97,7 +97,8 @@ static bool differs(const mf_listed_runs *list, const char *key)
     return false;
 }
 
-/* Columns that tell which numbers can be compared are shown only where the runs differ. */
+/* Whether to show a column. Columns that tell which numbers are comparable are shown only if
+ * the runs differ in them. */
 static bool wants_column(const mf_cli *cli, const mf_listed_runs *list, const char *key)
 {
     if (mf_cli_json(cli)) return true;
@@ -108,8 +109,8 @@ static bool wants_column(const mf_cli *cli, const mf_listed_runs *list, const ch
     return false;
 }
 
-/* The columns: the usual ones, and the keys of --rank, --sort and --show, which point into the
- * memory of buf. */
+/* Chooses the columns: the usual columns, and the keys of --rank, --sort and --show. The names
+ * of these keys are stored in buf. */
 static int choose_columns(const mf_cli *cli, const mf_listed_runs *list,
                           const char *key[SHOWN_MAX], int *ret_n, char *buf)
 {
@@ -155,7 +156,8 @@ static int put_run(mf_table *t, const mf_listed_run *r, int rank, bool best, int
     return rc == MF_OK && rank >= 0 ? mf_table_put(t, n, rank > 0 ? buf : NULL) : rc;
 }
 
-/* Short headings leave the usual columns in one line of 80 characters. */
+/* Returns the heading of a column. Headings are short so that the usual columns fit in one line
+ * of 80 characters. */
 static const char *heading(const char *key)
 {
     if (strcmp(key, "bits_per_byte") == 0) return "bits/byte";
@@ -237,7 +239,8 @@ static int put_json(const mf_cli *cli, const mf_listed_runs *list)
 
 /* ---- differences of configurations ---- */
 
-/* The keys that differ, each once, in the order of the files. They belong to the arena. */
+/* Returns the keys in which the runs differ, each once, in the order of the files. They belong
+ * to the arena. */
 static int differing(const mf_listed_runs *list, mf_arena *arena, const char ***ret, int *ret_n)
 {
     int total = 0, n = 0;
@@ -320,7 +323,8 @@ static int diff(const mf_cli *cli, const mf_listed_runs *list)
 
 /* ---- removing ---- */
 
-/* Fails unless the user may remove the runs and agrees. *ret_agreed: what the user answered. */
+/* Asks the user whether to remove the runs. Fails if they may not be removed. *ret_agreed: the
+ * user's answer. */
 static int ask(const mf_cli *cli, int n, bool *ret_agreed)
 {
     char line[16] = "";
@@ -334,7 +338,7 @@ static int ask(const mf_cli *cli, int n, bool *ret_agreed)
     return MF_OK;
 }
 
-/* The lock shows whether a process is still training in it. */
+/* Removes a run. The lock of the run shows whether a process is still training it. */
 static int remove_run(const mf_cli *cli, const char *path)
 {
     char *kept;
@@ -368,7 +372,8 @@ static int judge_remove(const mf_cli *cli)
                    "chooses them");
 }
 
-/* Whether run i may go, and is not the same as one of those before it under another path. */
+/* Whether run i may be removed. It must not be the same run as an earlier one in the list under
+ * another path. */
 static int judge_removable(const mf_listed_runs *list, int i)
 {
     struct stat one, other;
@@ -387,7 +392,8 @@ static int remove_runs(const mf_cli *cli, const mf_listed_runs *list)
 {
     bool agreed = false;
     int rc = MF_OK;
-    for (int i = 0; rc == MF_OK && i < list->n; i++) /* all, before the first is gone */
+    /* every run is checked before the first is removed */
+    for (int i = 0; rc == MF_OK && i < list->n; i++)
         rc = judge_removable(list, i);
     if (rc == MF_OK) rc = ask(cli, list->n, &agreed);
     if (rc == MF_OK && !agreed) mf_log(MF_LOG_INFO, "nothing was removed");

@@ -1,5 +1,5 @@
-/* moefw swap: another router in a run's model, and what this changes. The verb only parses and
- * prints; lab/swap/swap.h swaps. */
+/* moefw swap: replaces the router in a run's model, and reports how this changes the model. The
+ * verb only parses and prints; lab/swap/swap.h swaps. */
 #include <math.h>
 #include <stdio.h>
 #include "base/error.h"
@@ -104,7 +104,7 @@ static int print_json(const mf_swap_report *r)
     return mf_cli_print_json(w);
 }
 
-/* The largest share of assignments that one expert has. */
+/* The largest share of assignments of any expert. */
 static double highest(const double *load, int32_t n)
 {
     double most = 0;
@@ -131,7 +131,7 @@ static void print_text(const mf_swap_report *r)
     puts(mf_shown_on(stdout, r->run));
 }
 
-/* The command that repeats the swap into another run. */
+/* Writes the page, with the command that repeats the swap into another run. */
 static int write_page(const mf_cli *cli, const mf_swap_options *o, const mf_swap_report *r)
 {
     const char *out = mf_cli_text(cli, "report", NULL), *from = mf_cli_operand(cli, 0);
@@ -147,7 +147,7 @@ static int write_page(const mf_cli *cli, const mf_swap_options *o, const mf_swap
         mf_doc_printf(d, " --match %lld --match-lr %g", (long long)o->match, o->match_lr);
     if (o->fresh) mf_doc_put(d, " --fresh");
     mf_doc_printf(d, " --batches %lld", (long long)o->batches);
-    for (int i = 0; i < o->n_set; i++) { /* --data is one of them */
+    for (int i = 0; i < o->n_set; i++) { /* among them --data */
         mf_doc_put(d, " --set ");
         mf_doc_put_path(d, o->set[i].text);
     }

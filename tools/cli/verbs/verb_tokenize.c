@@ -1,5 +1,5 @@
-/* moefw tokenize: trains vocabularies, encodes texts to ids and decodes ids. Output files
- * appear completely or not at all. */
+/* moefw tokenize: trains vocabularies, encodes texts to ids and decodes ids. An output file is
+ * written completely or not at all. */
 #include "cli/cli.h"
 
 #include "base/file/io.h"
@@ -97,8 +97,8 @@ static const mf_cli_option options[] = {
     MF_CLI_FORCE_OF("train export encode"),
     MF_CLI_END};
 
-/* Opens a tokenizer. name: "byte", which needs no file, or the path of a tokenizer file.
- * MF_EUSAGE for the other kinds. */
+/* Opens a tokenizer. name: "byte", which needs no file, or the path of a tokenizer file. Other
+ * kinds are refused with MF_EUSAGE. */
 static int open_tokenizer(const char *name, mf_tokenizer **ret)
 {
     if (strcmp(name, "byte") == 0) return mf_tokenizer_train(name, name, "", 0, NULL, ret);
@@ -118,7 +118,7 @@ static int print_json(mf_jw *w)
     return MF_OK;
 }
 
-/* Reads the file, cleaned if --clean was given. */
+/* Reads the file. The text is cleaned if --clean was given. */
 static int read_text(const mf_cli *cli, const char *file, char **ret, size_t *ret_n)
 {
     char *text;
@@ -187,7 +187,7 @@ static int train(const mf_cli *cli)
                        kind);
     if (mf_cli_flag(cli, "eos")) {
         o.specials = MF_SPECIAL_BIT(MF_SPECIAL_EOS);
-        o.vocab_size -= o.vocab_size > 1; /* --vocab-size counts <eos>, too */
+        o.vocab_size -= o.vocab_size > 1; /* --vocab-size includes <eos> */
     }
     int rc = mf_cli_new_file(cli, out);
     if (rc == MF_OK) rc = read_text(cli, file, &text, &n);
@@ -200,7 +200,7 @@ static int train(const mf_cli *cli)
     return rc;
 }
 
-/* Encodes line by line; each line that is not empty ends with <eos>. */
+/* Encodes line by line. <eos> is appended to each line that is not empty. */
 static int encode_lines(const mf_tokenizer *t, const char *file, const char *text, size_t n,
                         mf_ids *ids)
 {
@@ -274,7 +274,8 @@ static int print_count(const mf_cli *cli, const char *path, const mf_ids *ids)
     return rc;
 }
 
-/* Encodes the text as one, with what the tokenizer puts around it. */
+/* Encodes the text as a whole, with the special tokens that the tokenizer adds around
+ * a text. */
 static int encode_template(const mf_tokenizer *t, const char *file, const char *text, size_t n,
                            mf_ids *ids)
 {
@@ -309,7 +310,7 @@ static int encode(const mf_cli *cli, const mf_tokenizer *t, const char *file, co
     return rc;
 }
 
-/* Decodes integers separated by blanks, each an id of the tokenizer. */
+/* Decodes integers separated by blanks. Each integer must be an id of the tokenizer. */
 static int decode(const mf_tokenizer *t, const char *file, const char *text, size_t size)
 {
     static const char blanks[] = " \t\r\n";

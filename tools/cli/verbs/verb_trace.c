@@ -1,5 +1,5 @@
 /* moefw trace record|replay|diff: records the routing of a run, replays it and compares two
- * records. The exit status of a comparison tells whether a real difference was found. */
+ * records. The exit status of a comparison says whether a real difference was found. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -317,8 +317,8 @@ static int print_json(const mf_trace *a, const mf_trace *b, const char *file_b,
     return mf_cli_print_json(w);
 }
 
-/* Prints the comparison. file_b NULL: a replay that is not kept. MF_ERUN, without a further
- * message, if there is a real difference. */
+/* Prints the comparison. file_b NULL: the second trace is a replay that is not kept. Returns
+ * MF_ERUN, without a further message, if there is a real difference. */
 static int tell(const mf_cli *cli, const mf_trace *a, const mf_trace *b, const char *file_b)
 {
     mf_trace_diff *d = NULL;
@@ -338,8 +338,8 @@ static int tell(const mf_cli *cli, const mf_trace *a, const mf_trace *b, const c
 
 /* ---- replay ---- */
 
-/* Makes a temporary file for a replay that is not kept. The caller removes it and frees its
- * path with mf_free. NULL: failed, with a message. */
+/* Makes a temporary file for a replay that is not kept. The caller removes the file and frees
+ * its path with mf_free. Returns NULL after a failure, with a recorded message. */
 static char *scratch_name(void)
 {
     const char *folder = getenv("TMPDIR");

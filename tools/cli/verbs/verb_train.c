@@ -59,18 +59,20 @@ static const mf_cli_option options[] = {
 
 /* ---- progress ---- */
 
-#define DEVICE_SECONDS 1.0 /* between two looks at the device, which take a call each */
+/* Seconds between two queries of the device's utilization. Each query needs a driver call. */
+#define DEVICE_SECONDS 1.0
 
 typedef struct {
     mf_progress *progress;
-    mf_device_use use; /* of the device, at the last look */
+    mf_device_use use; /* use of the device at the last query */
     bool on_device;
-    double looked;          /* when that was; 0: never */
-    double eval_began;      /* when the present validation began */
+    double looked;          /* time of the last query; 0: never */
+    double eval_began;      /* time at which the present validation began */
     char predictions[1024]; /* scores of the last validation */
 } watcher;
 
-/* tokens_per_s is 0 in the first step; the next call knows it. */
+/* Queries the use of the device. In the first step tokens_per_s is 0, so the next step queries
+ * it again. */
 static void look_at_device(watcher *w, const mf_session *s, const mf_step_result *r)
 {
     char text[MF_DEVICE_USE_TEXT];
@@ -91,7 +93,8 @@ static int after_step(void *self, mf_trainer *t, mf_step_result *r)
     return MF_OK;
 }
 
-/* The time of a batch shows how long the validation at the end will take. */
+/* Reports the progress of a validation. The time of a batch shows how long the validation at
+ * the end will take. */
 static int after_eval_batch(void *self, mf_trainer *t, int64_t done, int64_t total)
 {
     watcher *w = self;
@@ -133,8 +136,8 @@ static bool same_folder(const char *a, const char *b)
     return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
-/* Whether the run's configuration begins with the run's own weights, as those of import, swap
- * and quantize do: it was never trained. */
+/* Whether the run's configuration uses the run's own initial weights. import, swap and quantize
+ * write such runs, which have not been trained. */
 static bool is_own(const char *path)
 {
     mf_rundir *dir = NULL;
@@ -166,8 +169,8 @@ static int is_a_run(const char *path)
         path, word, word, word, word);
 }
 
-/* Whether there is nothing at the path yet that could be continued: job scripts start a run and
- * continue it by the same command. */
+/* Whether there is nothing at the path that could be continued. Job scripts use this: the same
+ * command starts a run and later continues it. */
 static bool is_new(const char *path)
 {
     char **names;
@@ -179,7 +182,7 @@ static bool is_new(const char *path)
     return empty;
 }
 
-/* Which run --resume continues. */
+/* Determines the run that --resume continues. */
 static int run_to_resume(const mf_cli *cli, const char **ret_run)
 {
     const char *config_name = mf_cli_operand(cli, 0), *out = mf_cli_text(cli, "out", NULL);
@@ -199,7 +202,8 @@ static int run_to_resume(const mf_cli *cli, const char **ret_run)
     return MF_OK;
 }
 
-/* A program that uses the library can give batches of its own; this one has no others. */
+/* Refuses a configuration without data. A program that uses the library can supply its own
+ * batches, but this program cannot. */
 static int judge_data(const mf_config *c)
 {
     if (strcmp(c->data.path, MF_DATA_NONE) != 0) return MF_OK;
@@ -208,7 +212,7 @@ static int judge_data(const mf_config *c)
         "%s: data.path = " MF_DATA_NONE ": there are no data: --data FILE names some", c->name);
 }
 
-/* Memory is out: whether this model can be trained on this machine at all. */
+/* For out of memory: says whether this model can be trained on this machine at all. */
 static int tell_need(const char *name, int n, const mf_assignment *a)
 {
     char why[1024];
@@ -231,7 +235,8 @@ static int open_run(const mf_cli *cli, moefw_run *run)
     mf_arena *arena = mf_arena_new();
     int rc = arena ? mf_cli_assignments(cli, arena, &a, &n) : MF_ENOMEM;
     if (rc == MF_OK) {
-        (void)mf_run_enter(run, &scope); /* no other thread has the handle */
+        (void)mf_run_enter(run, &scope); /* always succeeds here: no other thread uses
+                                          * the handle */
         run->joins = true;
         if (resume) rc = run_to_resume(cli, &old);
         if (rc == MF_OK && resume && out && config_name && !mf_rundir_is(config_name) &&
@@ -266,7 +271,7 @@ static const char *unit_of(const mf_session *s)
     return s->tokenizer && strcmp(s->tokenizer->ops->name, "char") == 0 ? "char" : "token";
 }
 
-/* The tokenizer in words, where the loss is one of its tokens; NULL: no tokenizer is known. */
+/* Describes the tokenizer if the loss is per token of it; NULL: no tokenizer is known. */
 static const char *tokenizer_of(const mf_session *s, char *out, size_t size)
 {
     const char *unit = unit_of(s);
@@ -299,7 +304,7 @@ static void add_validations(const mf_rundir *dir, mf_summary *s)
     mf_metrics_history_free(h);
 }
 
-/* Prints one line for each head if there are several. */
+/* Prints one line for each head if the model has several heads. */
 static void tell_heads(const mf_model *m)
 {
     const int n = mf_model_tasks(m);
@@ -344,7 +349,7 @@ static void summarise(const mf_session *s, const mf_rundir *dir, const mf_train_
     mf_summary_print(&t, &summary);
 }
 
-/* Adds to the message of a run that a signal or a limit stopped how to continue it. */
+/* Appends to the message of a run that a signal or a limit stopped: how to continue the run. */
 static int stopped(int rc)
 {
     char message[512];
@@ -353,7 +358,7 @@ static int stopped(int rc)
     return mf_fail(rc, "%s; continue with --resume", message);
 }
 
-/* A path as it is typed from the current folder. */
+/* A path as a user types it from the current folder. */
 static const char *from_here(const char *path)
 {
     char here[PATH_MAX];
@@ -361,7 +366,7 @@ static const char *from_here(const char *path)
     return n > 1 && strncmp(path, here, n) == 0 && path[n] == '/' ? path + n + 1 : path;
 }
 
-/* Which weights are trained: "drawn", "of runs/olmoe, step 0". */
+/* Says which weights are trained: "drawn", "of runs/olmoe, step 0". */
 static void weights_text(const moefw_run *run, char *out, size_t size)
 {
     const mf_session *s = run->session;
@@ -400,7 +405,7 @@ static void introduce(const moefw_run *run)
     tell_heads(s->model);
 }
 
-/* parallel.comm; NULL if it is not known. */
+/* The value of parallel.comm; NULL if it is not known. */
 static const char *comm_of(const moefw_run *run)
 {
     const mf_config *c = run->session ? run->session->config : run->config;
@@ -416,9 +421,10 @@ static int train(const mf_cli *cli, moefw_run *run, int *ret_signal)
 {
     const mf_terminal terminal = mf_terminal_of(stderr);
     watcher w = {0};
-    /* Each rank gets another seed of rand: plugins that use it then differ between ranks, which
-     * the program notices; with equal seeds it would not. Only the program does this: another
-     * one that uses the library has its own seed. */
+    /* Each rank gets another seed of rand(). A plugin that uses rand() then differs between
+     * ranks, and the program detects the difference. With equal seeds it would stay unnoticed.
+     * The library does not do this, because a program that uses the library chooses its
+     * own seed. */
     if (run->world) srand(1u + (unsigned)mf_world_rank(run->world));
     int rc = mf_trainer_observe(run->trainer, &watching, &w);
     if (rc == MF_OK) rc = mf_trainer_begin(run->trainer);
@@ -443,7 +449,7 @@ static int train(const mf_cli *cli, moefw_run *run, int *ret_signal)
 
 /* ---- several ranks ---- */
 
-/* The end of a run that has failed. A signal or a limit stops all ranks together. */
+/* Ends the ranks of a run that has failed. A signal or a limit stops all ranks together. */
 static void end_ranks(const moefw_run *run, int rc)
 {
     const bool several = mf_world_ranks(run->world) > 1;
@@ -456,7 +462,7 @@ static void end_ranks(const moefw_run *run, int rc)
     }
 }
 
-/* Prints the run's name, also of one that a signal or a limit has stopped. */
+/* Prints the run's name, also if a signal or a limit has stopped the run. */
 static int put_name(const mf_cli *cli, const moefw_run *run, int rc)
 {
     if (!run->directory || is_other(run)) return rc;
@@ -474,13 +480,14 @@ static int run_verb(const mf_cli *cli)
     moefw_run_on_log(run, (int)mf_log_get_level(), tell, NULL);
     int rc = open_run(cli, run);
     if (rc == MF_OK) rc = train(cli, run, &stopped_by);
-    /* Before the ranks end: the launcher ends those that are left when one has failed. */
+    /* The name must be printed before the ranks end, because the launcher kills the other ranks
+     * when one has failed. */
     const int failed = rc;
     rc = put_name(cli, run, rc);
     fflush(NULL);
     if (failed != MF_OK) end_ranks(run, rc);
     if (mf_world_ranks(run->world) > 1 && rc == MF_ESIGNAL) {
-        /* The launcher must see a process that ends by itself. */
+        /* The launcher must see an exit, not a death by signal. */
         const int code = 128 + mf_trainer_asked_stop(run->trainer);
         if (!is_other(run)) fprintf(stderr, "moefw: %s\n", mf_shown(mf_error_message()));
         moefw_run_free(run);
@@ -489,7 +496,7 @@ static int run_verb(const mf_cli *cli)
         _exit(code);
     }
     moefw_run_free(run);
-    if (rc == MF_ESIGNAL) { /* the shell must know which signal it was */
+    if (rc == MF_ESIGNAL) { /* the shell needs to see which signal it was */
         mf_log(MF_LOG_WARN, "%s", mf_error_message());
         fflush(stdout);
         signal(stopped_by, SIG_DFL);

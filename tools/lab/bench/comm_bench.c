@@ -1,5 +1,5 @@
-/* lab/bench/comm_bench.c: ping-pong between rank 0 and a peer, and all-to-all. Ranks that do
- * not take part in a measurement wait for rank 0, which has the clock. */
+/* lab/bench/comm_bench.c: ping-pong between rank 0 and a peer, and all-to-all. Rank 0 measures
+ * the times. Ranks that do not take part in a measurement wait for rank 0. */
 #include "lab/bench/comm_bench.h"
 #include "base/clock.h"
 #include "base/error.h"
@@ -20,13 +20,13 @@ typedef struct bench {
     mf_comm_piece *pieces; /* [2 ranks] */
 } bench;
 
-/* No rank begins before all have ended. */
+/* Waits for all ranks. No rank begins a measurement before all have ended the one before. */
 static int meet(bench *b)
 {
     return mf_world_agree(b->w, MF_OK);
 }
 
-/* rank 0 sends n bytes to the peer, which sends as many back. */
+/* Rank 0 sends n bytes to the peer, and the peer sends n bytes back. */
 static int bounce(bench *b, int peer, int64_t n)
 {
     const mf_comm_piece out = {b->rank == 0 ? peer : 0, b->out, n},
@@ -45,7 +45,7 @@ static int measure_pair(bench *b, const char *between, int peer, int64_t n)
 {
     const int rounds = n == SMALL ? ROUNDS : 1;
     int rc = meet(b);
-    if (rc == MF_OK) rc = bounce(b, peer, n); /* the first one makes connections */
+    if (rc == MF_OK) rc = bounce(b, peer, n); /* the first exchange opens the connections */
     for (int i = 0; rc == MF_OK && i < b->repetitions; i++) {
         const double began = mf_clock();
         for (int j = 0; rc == MF_OK && j < rounds; j++)
@@ -68,8 +68,8 @@ static bool takes_part(const bench *b, int rank, bool node)
     return !node || mf_world_place(b->w, rank)->node == mf_world_place(b->w, 0)->node;
 }
 
-/* Sends n bytes to each other rank that takes part, all of them the same memory, and receives
- * as many from each. */
+/* Sends n bytes to each other rank that takes part, from the same memory for all of them, and
+ * receives n bytes from each. */
 static int all_to_all(bench *b, bool node, int64_t n, int parts)
 {
     mf_comm_piece *send = b->pieces, *recv = b->pieces + b->ranks;
@@ -106,8 +106,8 @@ static int measure_all(bench *b, const char *between, bool node, int parts, int6
     return MF_OK;
 }
 
-/* Measures with the first rank that is, or is not, on the node of rank 0; nothing if there
- * is none. */
+/* Measures with the first rank on the node of rank 0 if `node`, else with the first rank on
+ * another node. Measures nothing if there is no such rank. */
 static int measure(bench *b, bool node)
 {
     const char *between = node ? "node" : "nodes";

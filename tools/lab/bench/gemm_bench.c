@@ -1,6 +1,6 @@
 /* Times gemms of the sizes that models have, and measures the limits of the machine:
  * multiply-adds on registers and memory bandwidth. All are measured in this process, so a speed
- * can be given as a fraction of what the machine can do at present. */
+ * can be expressed as a fraction of the machine's present limit. */
 #include "lab/bench/gemm_bench.h"
 #include <math.h>
 #include "base/clock.h"
@@ -16,7 +16,7 @@
 #define TRIES       7
 #define ROUNDS      40000
 #define READ_FLOATS (64 << 20)
-#define MIN_FLOPS   4e7 /* per timing, so small gemms are repeated */
+#define MIN_FLOPS   4e7 /* work of one timing; small gemms are repeated to reach it */
 #define MOST_GROUPS 8
 
 /* ---- limits ---- */
@@ -39,7 +39,7 @@ static double multiply_rate(void)
     return best;
 }
 
-/* The bandwidth of copies within the device, of which each reads and writes. */
+/* Measures the bandwidth of copies within the device. A copy reads and writes each byte. */
 static int limits_of_device(mf_device *d, bool memory, mf_machine_limits *ret)
 {
     const size_t bytes = (size_t)READ_FLOATS * sizeof(float) / 2;
@@ -151,7 +151,8 @@ static mf_gemm describe(const struct size *s, int32_t *offset)
                      .offset = offset};
 }
 
-/* Allocates `count` random numbers of one stream, as f32 or bf16, where d computes. */
+/* Allocates `count` random numbers of one stream, as f32 or bf16, in the memory in which
+ * d computes. */
 static int numbers(mf_device *d, int64_t count, uint64_t stream, bool bf16, void **ret)
 {
     const mf_kernels *k = mf_backend_kernels();
@@ -194,7 +195,8 @@ static int measure(mf_device *d, const struct size *s, bool bf16, int repetition
     int rc = numbers(d, s->m * s->k, 1, bf16, &a);
     if (rc == MF_OK) rc = numbers(d, of_b * s->n * s->k, 2, bf16, &b);
     if (rc == MF_OK) rc = numbers(d, of_c * s->m * s->n, 3, bf16, &c);
-    if (rc == MF_OK && !mf_device_is_host(d)) { /* kernels of a device find offsets there */
+    /* kernels of a device read offsets from device memory */
+    if (rc == MF_OK && !mf_device_is_host(d)) {
         rc = mf_device_alloc(d, sizeof offset, &at);
         if (rc == MF_OK) rc = mf_device_write_now(d, at, offset, sizeof offset);
         j.g.offset = at;

@@ -1,5 +1,5 @@
-/* lab/bench/gemm_bench.h: the speed of gemms of the sizes that models have, and the limits of
- * the machine: multiply-adds on registers and memory bandwidth. All are measured in
+/* lab/bench/gemm_bench.h: measures the speed of gemms of the sizes that models have, and the
+ * limits of the machine: multiply-adds on registers and memory bandwidth. All are measured in
  * one process. */
 #ifndef MF_LAB_GEMM_BENCH_H
 #define MF_LAB_GEMM_BENCH_H
@@ -11,27 +11,29 @@ struct mf_device;
 
 typedef struct mf_gemm_bench {
     const char *what;  /* "x w", "x w^T", "x^T y" */
-    const char *types; /* of operands and result: "f32", "bf16" */
-    int64_t groups;    /* 1: not grouped; m (k for x^T y) is the sum over the groups */
+    const char *types; /* types of operands and result */
+    int64_t groups;    /* number of groups, 1: not grouped; m (k for x^T y) is the sum over
+                        * the groups */
     int64_t m, n, k;
-    double ms, gflops; /* median */
+    double ms, gflops; /* medians */
 } mf_gemm_bench;
 
 typedef struct mf_machine_limits {
-    /* f32 multiply-adds on registers, all threads; of a device the rate in its data sheet, NaN
-     * if no sheet is known */
+    /* rate of f32 multiply-adds on registers with all threads; for a device the rate in its
+     * data sheet, NaN if no sheet is known */
     double peak_gflops;
-    double peak_bf16_gflops; /* CPU: the same number */
-    double read_gb;          /* GB/s read from memory; of a device also copied within it */
+    double peak_bf16_gflops; /* on the CPU equal to peak_gflops */
+    double read_gb;          /* GB/s read from memory; for a device, GB/s of copies within
+                              * its memory */
 } mf_machine_limits;
 
-/* d: NULL stands for the CPU. memory: whether bandwidth is measured, in blocks that no cache
- * holds; else it is NaN. */
+/* d NULL: the CPU. memory: whether bandwidth is measured, in blocks larger than any cache;
+ * otherwise the bandwidth is NaN. */
 int mf_machine_limits_measure(struct mf_device *d, bool memory, mf_machine_limits *ret);
-/* The multiply-adds of the smallest size. */
+/* Number of multiply-adds of the smallest size. */
 int64_t mf_gemm_bench_least(void);
-/* Times every size of at most `most` multiply-adds (0: any), in f32, then in bf16, and calls
- * `each` after each of them. Stops at the first error and returns it. */
+/* Times every size of at most `most` multiply-adds (0: no limit), in f32, then in bf16, and
+ * calls `each` after each measurement. Stops at the first error and returns it. */
 int mf_gemm_bench_run(struct mf_device *d, int64_t most, int repetitions,
                       void (*each)(void *arg, const mf_gemm_bench *r), void *arg);
 

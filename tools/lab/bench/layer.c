@@ -1,5 +1,5 @@
 /* Builds one MoE layer outside of a model from plugins chosen by name. Plugins receive the
- * dimensions of a model with one block, so they work as in a model. */
+ * dimensions of a model with one block, so they work like in a model. */
 #include "lab/bench/layer.h"
 #include <stdio.h>
 #include "plugin/load/open.h"

@@ -10,7 +10,7 @@ enum { MF_LAB_VOCAB = 30522 };
 
 typedef struct mf_lab_layer {
     int32_t batch, seq;
-    int32_t dim, experts, top_k, labels; /* labels 0: none */
+    int32_t dim, experts, top_k, labels; /* labels: number of label values, 0: none */
     const char *router;
     const char *expert; /* NULL: no experts, only the router */
     int32_t hidden;     /* hidden width of an expert */
@@ -18,10 +18,10 @@ typedef struct mf_lab_layer {
 
 mf_dims mf_lab_dims(const mf_lab_layer *l, int32_t layer);
 /* Creates the instances layers.0.router, with the keys of [router], and layers.0.expert, with
- * those of [expert] and expert.hidden. Fails as mf_plugin_load and mf_instance_new do. The
+ * the keys of [expert] and expert.hidden. Fails like mf_plugin_load and mf_instance_new. The
  * caller calls mf_lab_layer_free, also after a failure. */
 int mf_lab_layer_new(const mf_lab_layer *l, mf_plughost *host, mf_ini *ini, mf_moe_layer *ret);
-void mf_lab_layer_free(mf_moe_layer *layer); /* also after a failure */
+void mf_lab_layer_free(mf_moe_layer *layer); /* also after a failure of mf_lab_layer_new */
 
 /* Declares the inputs x, token_ids, positions, sequence_ids, labels and, if masked, mask. */
 mf_router_in mf_lab_inputs(const mf_lab_layer *l, mf_graph *g, bool masked);

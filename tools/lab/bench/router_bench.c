@@ -27,7 +27,7 @@ void mf_router_bench_defaults(mf_router_bench_spec *ret)
                                   .alpha = 0.01};
 }
 
-/* A router in one layer, with all installed regularizers. */
+/* A router in one layer, together with all installed regularizers. */
 typedef struct {
     const mf_router_bench_spec *spec;
     mf_arena *arena;
@@ -40,7 +40,7 @@ typedef struct {
     int n_regularizers;
 } bench;
 
-/* A graph of `tokens` tokens: the router alone, or the whole layer. */
+/* A graph of `tokens` tokens that runs the router alone, or the whole layer. */
 typedef struct {
     mf_graph *g;
     mf_router_in in;
@@ -50,7 +50,8 @@ typedef struct {
 
 /* ---- building ---- */
 
-/* Splits an entry into the plugin's name and its options, which go to [router]. */
+/* Splits an entry into the plugin's name and its options. The options are added to the
+ * section [router]. */
 static int read_spec(bench *b, const char *text, const char **ret_name)
 {
     mf_router_entry e;
@@ -351,8 +352,8 @@ static int pass(void *arg, double *ret_ms)
     return rc;
 }
 
-/* Measures the time per token. A repetition lasts about a millisecond or more, so that the
- * clock is exact enough. */
+/* Measures the time per token. A repetition lasts at least about a millisecond, so that the
+ * resolution of the clock suffices. */
 static int time_graph(const bench *b, bool layer, int32_t batch, int32_t seq, double *ret_ns)
 {
     bench_graph bg;

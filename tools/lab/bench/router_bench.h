@@ -1,9 +1,9 @@
 /* lab/bench/router_bench.h: compares routers on the same activations.
  *
  * Each router runs alone in one MoE layer. Each seed draws other initial weights and other
- * activations (random numbers, or sections of recorded ones). Measurements are means over
- * seeds; times are medians over repetitions. The fields below define each quantity, because
- * published tables use different definitions (arXiv 2506.16419 has one name for
+ * activations (random numbers, or sections of recorded activations). Measurements are means
+ * over seeds; times are medians over repetitions. The fields below define each quantity,
+ * because published tables use different definitions (arXiv 2506.16419 uses one name for
  * two entropies). */
 #ifndef MF_LAB_ROUTER_BENCH_H
 #define MF_LAB_ROUTER_BENCH_H
@@ -18,20 +18,20 @@ typedef struct mf_router_bench_spec {
     int32_t labels;     /* number of label values, for routers that use labels */
     int32_t seeds;      /* >= 1 */
     /* how each time is measured; repetitions 0: nothing is timed. With turns_in only the router
-     * on all tokens is timed. */
+     * on all tokens is timed, not single tokens or the layer. */
     mf_timing_how how;
-    bool layer;         /* also time router + experts (of width hidden) */
-    int32_t hidden;     /* 0: 4 dim */
+    bool layer;         /* also time the layer: router and experts (of width hidden) */
+    int32_t hidden;     /* 0: 4 x dim */
     double alpha;       /* factor of the regularizers' values */
     const char *expert; /* plugin of the experts; required if layer */
     const float
         /* [rows, dim] recorded activations; NULL: drawn from N(0,1). Each sequence is a section
-         * of them from a random row on, so neighbours remain neighbours. Row 0 follows the
-         * last row. */
+         * of the rows that begins at a random row, so neighbours remain neighbours. After the
+         * last row, row 0 follows. */
         *activations;
-    const int32_t *ids, *row_labels; /* [rows], with activations; NULL: drawn */
+    const int32_t *ids, *row_labels; /* [rows], recorded with the activations; NULL: drawn */
     int64_t rows;
-    /* called after each of the mf_router_bench_parts of a router; NULL: never */
+    /* called after each of the mf_router_bench_parts passes of a router; NULL: never called */
     void (*tick)(void *arg);
     void *tick_arg;
 } mf_router_bench_spec;
@@ -44,7 +44,7 @@ typedef struct mf_bench_loss {
 #define MF_BENCH_LOSSES  32
 #define MF_BENCH_EXPERTS 1024
 typedef struct mf_router_bench {
-    const char *router;   /* as given, with its options */
+    const char *router;   /* the entry as given, with its options */
     int64_t params;       /* number of elements of the router's parameters */
     double entropy_token; /* mean over tokens of -sum_e p ln p, nats */
     double entropy_load;  /* -sum_e load ln load */
@@ -52,8 +52,9 @@ typedef struct mf_router_bench {
     double score_var;     /* variance of all T E probabilities */
     double output_std;    /* standard deviation of the layer's output; NaN without layer */
     double ns_router,
-        ns_router_1; /* nanoseconds per token: T at once, or one alone; NaN: not timed */
-    double ns_layer, ns_layer_1; /* router and chosen experts */
+        ns_router_1; /* nanoseconds per token: ns_router for T tokens at once, ns_router_1 for a
+                      * single token; NaN: not timed */
+    double ns_layer, ns_layer_1; /* times of router and chosen experts together */
     int n_losses;
     mf_bench_loss losses[MF_BENCH_LOSSES];
     float load[MF_BENCH_EXPERTS];   /* [experts] share of the assignments */
@@ -61,11 +62,11 @@ typedef struct mf_router_bench {
 } mf_router_bench;
 
 /* mf_router_bench_defaults sets width 768, 8 experts, top 2, 16 x 128 tokens and 20 seeds.
- * mf_router_bench_run measures one router, an entry of lab/bench/router_list.h. It fails with
- * MF_EUSAGE for wrong sizes or entries, else as the plugins and their graph do; the message
- * names the router. */
+ * mf_router_bench_run measures one router, which is an entry of lab/bench/router_list.h. It
+ * fails with MF_EUSAGE for wrong sizes or entries, else like the plugins and their graph; the
+ * message names the router. */
 void mf_router_bench_defaults(mf_router_bench_spec *ret);
-/* Passes of one router: those over the seeds, and those that are timed. */
+/* Number of passes of one router: the passes over the seeds, and the timed passes. */
 int64_t mf_router_bench_parts(const mf_router_bench_spec *spec);
 int mf_router_bench_run(const mf_router_bench_spec *spec, const char *router,
                         mf_router_bench *ret);

@@ -122,8 +122,7 @@ int mf_router_list(mf_arena *arena, const char *text, mf_router_entry **ret, int
     return rc;
 }
 
-/* A file is loaded once, under however many names it is asked for. *ret NULL: it cannot
- * be loaded. */
+/* Loads a file once, even if several names refer to it. *ret is NULL if it cannot be loaded. */
 static int load(const char *plugin, const mf_loaded **ret)
 {
     const unsigned long faults = mf_faults();

@@ -1,5 +1,5 @@
-/* Measures the speed of training, layers, generation and inference. Every measurement runs its
- * graph before timing starts, so graphs exist and their pages are mapped. */
+/* Measures the speed of training, layers, generation and inference. Before timing starts, every
+ * measurement runs its graph, so that all graphs are built and their pages are mapped. */
 #include "lab/bench/speed.h"
 #include <math.h>
 #include <stdio.h>
@@ -25,7 +25,7 @@
 #define WARM_UP   3
 #define PEAK_SIDE 1024
 
-/* Times fn, which runs g, and sets the times in *ret. */
+/* Times fn, which runs g, and writes the times to *ret. */
 static int repeat(const mf_timing_how *how, mf_graph *g, mf_timed_fn *fn, void *arg,
                   mf_speed *ret)
 {
@@ -33,7 +33,9 @@ static int repeat(const mf_timing_how *how, mf_graph *g, mf_timed_fn *fn, void *
     int rc = MF_OK;
     if (!how->profile) return mf_timing_run(how, WARM_UP, fn, arg, &ret->time);
     for (int i = 0; i < WARM_UP && rc == MF_OK; i++)
-        rc = fn(arg, &ms); /* before the profile, so that its calls are those that are timed */
+        /* This run comes before the profile begins, so the profile contains only
+         * timed calls. */
+        rc = fn(arg, &ms);
     if (rc != MF_OK) return rc;
     mf_graph_profile(g, true);
     rc = mf_timing_run(how, 0, fn, arg, &ret->time);
@@ -42,8 +44,8 @@ static int repeat(const mf_timing_how *how, mf_graph *g, mf_timed_fn *fn, void *
     return rc;
 }
 
-/* The best rate of a gemm in f32, or of operands of bf16, GFLOP/s; of bf16 the higher of both,
- * since a processor without such instructions is slower with it. */
+/* The best rate of a gemm in GFLOP/s, with f32 or bf16 operands. For bf16 it is the higher of
+ * both rates, since a processor without bf16 instructions is slower with bf16. */
 static double measure_peak(bool bf16)
 {
     const int64_t n = PEAK_SIDE;
@@ -60,7 +62,8 @@ static double measure_peak(bool bf16)
                        .b = {.data = a + n * n, .type = type, .ld = n},
                        .c = {.data = a + 2 * n * n, .ld = n},
                        .alpha = 1};
-    /* As bf16 these floats are other finite numbers, of which half are 0. */
+    /* The memory is also read as bf16. Its values are then other finite numbers, and half of
+     * them are 0. */
     for (int64_t i = 0; i < 2 * n * n; i++)
         a[i] = (float)(i % 7) - 3;
     for (int i = 0; i < 6; i++) {
@@ -144,12 +147,13 @@ typedef struct {
     mf_model_graph *graph;
     mf_batch *batch;
     mf_optim *optim;
-    mf_recorder *recorder; /* of a device */
+    mf_recorder *recorder; /* only for a device */
     int64_t step;
 } train_job;
 
-/* What is left of a step of a device, of which the launches are recorded as in training: the
- * optimizer's follow those of the graph, its numbers travel with the inputs. */
+/* Runs the rest of a training step on a device. Its launches are recorded as in training: the
+ * launches of the optimizer follow those of the graph, and the optimizer's numbers are copied
+ * with the inputs. */
 static int finish_on_device(train_job *j, const mf_optim_step *o)
 {
     mf_graph *g = j->graph->g;
@@ -167,7 +171,7 @@ static int finish_on_device(train_job *j, const mf_optim_step *o)
 
 static int train_step(void *arg, double *ret_ms)
 {
-    (void)ret_ms; /* the whole call is timed */
+    (void)ret_ms; /* not set: the whole call is timed */
     train_job *j = arg;
     const mf_train_config *c = &j->s->config->train;
     static const mf_capture capture;
@@ -223,7 +227,7 @@ int mf_speed_train(mf_session *s, const mf_timing_how *how, mf_speed *ret)
         describe_model(ret, s);
         describe(ret, "train", s->device);
     }
-    mf_recorder_cancel(j.recorder); /* a capture that an error has left open */
+    mf_recorder_cancel(j.recorder); /* ends a capture that is still open after an error */
     mf_recorder_free(j.recorder);
     mf_optim_free(j.optim);
     mf_model_graph_free(j.graph);
@@ -243,13 +247,13 @@ static int read_prompt(void *arg, double *ret_ms)
 {
     text_job *j = arg;
     const float *logits;
-    (void)ret_ms; /* the whole call is timed */
+    (void)ret_ms; /* not set: the whole call is timed */
     mf_generator_reset(j->g);
     return mf_generator_feed(j->g, j->ids, j->prompt, &logits);
 }
 
-/* Reads the prompt, then one token at a time, as generation does. *ret_ms: time per token,
- * without the prompt. */
+/* Generates like moefw generate: reads the prompt, then one token at a time. *ret_ms: time per
+ * token, without the prompt. */
 static int write_text(void *arg, double *ret_ms)
 {
     text_job *j = arg;
@@ -297,7 +301,7 @@ int mf_speed_generate(mf_session *s, int prompt, int tokens, const mf_timing_how
     *ret = (mf_speed){.batch = 1, .seq = prompt + tokens};
     if (rc == MF_OK) {
         j->tokens = tokens;
-        rc = write_text(j, &ms); /* builds the graphs */
+        rc = write_text(j, &ms); /* this run builds the graphs */
     }
     if (rc == MF_OK) rc = repeat(how, graph_of(j), write_text, j, ret);
     if (rc == MF_OK) {
@@ -316,7 +320,7 @@ int mf_speed_prompt(mf_session *s, int prompt, const mf_timing_how *how, mf_spee
     text_job *j = mf_alloc(1, sizeof *j);
     int rc = j ? text_begin(s, prompt, j) : MF_ENOMEM;
     *ret = (mf_speed){.batch = 1, .seq = prompt};
-    if (rc == MF_OK) rc = read_prompt(j, NULL); /* builds the graph */
+    if (rc == MF_OK) rc = read_prompt(j, NULL); /* this run builds the graph */
     if (rc == MF_OK) rc = repeat(how, graph_of(j), read_prompt, j, ret);
     if (rc == MF_OK) {
         ret->tokens_per_s = 1e3 * prompt / ret->time.ms;
@@ -333,13 +337,14 @@ int mf_speed_prompt(mf_session *s, int prompt, const mf_timing_how *how, mf_spee
 
 typedef struct {
     mf_session *s;
-    mf_batcher *batcher; /* NULL if there are no data: batch and graph below are used */
+    mf_batcher *batcher; /* NULL if there are no data; then the members batch and graph
+                          * are used */
     mf_length_buckets *buckets;
     const mf_batch *batch;
-    mf_batch *own; /* made here if there are no data; else NULL */
+    mf_batch *own; /* a batch of random tokens if there are no data; else NULL */
     mf_model_graph *graph;
-    int64_t n, at;        /* number of batches, and the next one */
-    int64_t runs, tokens; /* batches run, and their real tokens */
+    int64_t n, at;        /* number of batches, and index of the next batch */
+    int64_t runs, tokens; /* number of batches that ran, and of their real tokens */
     double flops;         /* mean over the batches */
 } infer_job;
 
@@ -347,7 +352,7 @@ static int infer_batch(void *arg, double *ret_ms)
 {
     infer_job *j = arg;
     const mf_run run = {.seed = 1, .forward_only = true};
-    (void)ret_ms; /* the whole call is timed */
+    (void)ret_ms; /* not set: the whole call is timed */
     int rc = MF_OK;
     if (j->buckets)
         rc = mf_length_buckets_take(j->buckets, mf_batcher_source(j->batcher), j->at++ % j->n,
@@ -400,17 +405,17 @@ static int infer_begin(infer_job *j, const mf_model_shape *shape, const mf_timin
         rc = mf_length_buckets_new(s->model, shape, !mf_session_by_length(s), &j->buckets);
     if (rc != MF_OK) return rc;
     j->n = mf_batcher_count(j->batcher);
-    /* No more batches are used than are timed. The last batch may be short, so it is used only
-     * if it is the only one. */
+    /* At most as many batches are used as are timed. The last batch may be short, so it is used
+     * only if there is no other. */
     if (!how->turns_in && j->n > how->repetitions) j->n = how->repetitions;
     if (j->n > 1 && j->n == mf_batcher_count(j->batcher)) j->n--;
     for (int64_t i = 0; i < j->n; i++) {
-        rc = infer_batch(j, NULL); /* builds the graphs and maps their memory */
+        rc = infer_batch(j, NULL); /* this run builds the graphs and maps their memory */
         if (rc != MF_OK) return rc;
         mf_graph_get_info(j->graph->g, &info);
         j->flops += info.flops / (double)j->n;
     }
-    mf_resident_trim(); /* frees memory that was only needed to read the run */
+    mf_resident_trim(); /* frees memory that was needed only to read the run */
     j->at = j->runs = j->tokens = 0;
     return rc;
 }
@@ -459,7 +464,7 @@ typedef struct {
 
 static int layer_pass(void *arg, double *ret_ms)
 {
-    (void)ret_ms; /* the whole call is timed */
+    (void)ret_ms; /* not set: the whole call is timed */
     layer_job *j = arg;
     const mf_run run = {.seed = 1, .step = (uint64_t)j->step++};
     return mf_graph_run(j->g, &run);
@@ -477,7 +482,8 @@ static int layer_graph(const mf_speed_layer_spec *spec, const mf_lab_layer *size
     mf_tensor *x = in.x, *w = mf_graph_input(g, "w", MF_F32, mf_shape2(T, spec->dim));
     mf_graph_keep(x);
     mf_graph_keep(w);
-    /* In a model a layer before it has left x on the device. */
+    /* In a model, x is already on the device, because the layer before has computed
+     * it there. */
     mf_graph_still(x);
     mf_graph_still(w);
     if (spec->backward) mf_graph_want_grad(x);

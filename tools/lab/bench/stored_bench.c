@@ -1,5 +1,5 @@
 /* Times gemms of single rows with stored weights, alternately with a loop that reads the same
- * bytes. Values are drawn, and none of them is so small that arithmetic with it is slow. */
+ * bytes. The values are drawn. No value is so small that arithmetic with it is slow. */
 #include "lab/bench/stored_bench.h"
 #include <string.h>
 #include <sys/mman.h>
@@ -13,18 +13,18 @@
 
 #define CHOSEN 8
 #define IN     2048
-#define OUT    2048 /* gate and up */
+#define OUT    2048 /* outputs of the gate and the up matrix together */
 #define PARTS  2
 #define ROWS   (OUT / PARTS)
 #define GROUP  128
-#define TOTAL  (256 << 20) /* bytes of a pass, about */
+#define TOTAL  (256 << 20) /* approximate number of bytes of a pass */
 #define PAGE   4096
-#define PIECE  (256 << 10) /* bytes that a tile of the loop reads */
-#define AHEAD  4096        /* bytes between a load and its prefetch */
+#define PIECE  (256 << 10) /* bytes that one tile of the reading loop reads */
+#define AHEAD  4096        /* prefetch distance in bytes */
 
 static const char *const names[MF_STORED_TYPES] = {"f32", "bf16", "f16", "int4", "mxfp4"};
 
-/* Bytes of the arrays of a part; all are multiples of 64. */
+/* Bytes of the arrays of a part. All are multiples of 64. */
 typedef struct layout {
     int64_t data, scales, zeros, all;
 } layout;
@@ -50,8 +50,8 @@ typedef struct bench {
     mf_stored_part *part;
     int32_t *offset; /* [experts + 1] */
     float *x, *y;
-    uint16_t *x16;  /* x in bf16 */
-    uint64_t *sums; /* of the loop that reads, by tile */
+    uint16_t *x16;  /* x as bf16 */
+    uint64_t *sums; /* sums that the reading loop computes, one for each tile */
 } bench;
 
 /* ---- values ---- */
@@ -64,7 +64,7 @@ static void draw(const bench *b)
              *zeros = (uint32_t *)(uintptr_t)p->zeros;
     for (int64_t i = 0; i < b->l.data / 4; i++) {
         const uint32_t r = mf_rng_u32(1, mf_rng_stream("bench.stored"), 0, (uint64_t)i);
-        /* signs and mantissas are drawn, exponents are those of .01 to .03 */
+        /* signs and mantissas are drawn; the exponents are those of numbers from .01 to .03 */
         data[i] = b->type == MF_STORED_F32    ? (r & 0x80ffffff) | 0x3c000000
                   : b->type == MF_STORED_BF16 ? (r & 0x80ff80ff) | 0x3c003c00
                   : b->type == MF_STORED_F16  ? (r & 0x87ff87ff) | 0x20002000

@@ -1,5 +1,5 @@
 /* The stubs: a linear router and an expert of one matrix. They use the same ABI as plugins in
- * files, so a check runs the same code around them. */
+ * files, so a check runs the same code around a stub and around a plugin. */
 #include "plugin/host.h"
 #define MF_HOST_SLOT (mf_plugin_host())
 #include <moefw/moefw.h>
@@ -26,8 +26,9 @@ static int route(void *self, mf_ctx *ctx, mf_graph *g, const mf_router_in *in, m
     return MF_HOST_SLOT->status(g);
 }
 
-/* Experts choose tokens: about half as many assignments as with k experts for each token, no
- * multiple of the tokens; each names its token. */
+/* A router in which experts choose tokens. It makes about half as many assignments as k experts
+ * for each token would, and their number is no multiple of T. The record contains the token of
+ * each assignment. */
 static int route_listed(void *self, mf_ctx *ctx, mf_graph *g, const mf_router_in *in,
                         mf_routing *out)
 {
@@ -48,7 +49,8 @@ static int route_listed(void *self, mf_ctx *ctx, mf_graph *g, const mf_router_in
     return MF_HOST_SLOT->status(g);
 }
 
-/* One expert more for each token than k, if there are so many, and no probabilities. */
+/* A router that chooses k + 1 experts for each token, if there are so many, and records
+ * no probabilities. */
 static int route_bare(void *self, mf_ctx *ctx, mf_graph *g, const mf_router_in *in,
                       mf_routing *out)
 {
@@ -88,8 +90,8 @@ static const mf_router listed_table = {
 static const mf_router bare_table = {sizeof(mf_router), 0, router_init, NULL, route_bare, NULL};
 static const mf_expert expert_table = {sizeof(mf_expert), 0, expert_init, NULL, forward, NULL};
 
-/* Every descriptor must name a slot for the host table. The stubs never read theirs:
- * MF_HOST_SLOT above is the table itself. */
+/* Every descriptor must contain the address of a slot for the host table. The stubs never read
+ * it: their MF_HOST_SLOT above is the table itself. */
 static const mf_host *slot;
 
 #define DESCRIPTOR(kind_, type, name_, options_, conf_, table_)                                \
@@ -111,7 +113,7 @@ static const mf_plugin expert_descriptor =
 
 static const mf_loaded *judged(const mf_plugin *descriptor, mf_loaded *loaded)
 {
-    static mf_arena *arena; /* lives as long as the program, as plugins do */
+    static mf_arena *arena; /* lives as long as the program, like plugins do */
     if (loaded->name) return loaded;
     if (!arena) arena = mf_arena_new();
     if (!arena || mf_judge(descriptor, 0, 0, NULL, NULL, arena, loaded) != MF_OK) return NULL;

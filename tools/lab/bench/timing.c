@@ -18,7 +18,8 @@ typedef struct {
     void *arg;
     double *ms;
     int64_t n, room;
-    int64_t allocations, faults; /* during the timed runs */
+    int64_t allocations, faults; /* number of allocations and page faults during the
+                                  * timed runs */
 } series;
 
 static int64_t faults_so_far(void)
@@ -97,7 +98,7 @@ static int take_turns(const mf_timing_how *how, series *s)
     return rc;
 }
 
-/* The quantile `share` of a sorted list, with linear interpolation. */
+/* The quantile of a sorted list at `share` (0 to 1), with linear interpolation. */
 static double at_share(const double *sorted, int64_t n, double share)
 {
     const double place = share * (double)(n - 1);

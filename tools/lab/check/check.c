@@ -49,7 +49,7 @@ const mf_check mf_checks[] = {
     {"bounds", mf_check_bounds},
     {"leaks", mf_check_leaks},
     {"speed", mf_check_speed},
-    {"process", mf_check_process}, /* in a process that no other check has changed */
+    {"process", mf_check_process}, /* runs in a process that no other check has changed */
     {NULL, NULL},
 };
 enum { CHECKS = sizeof mf_checks / sizeof *mf_checks - 1 };
@@ -57,12 +57,13 @@ _Static_assert(CHECKS + 4 <= MF_CHECK_ROWS, "room for all, descriptor, exit, pro
 
 /* ---- shared by the checks ---- */
 
-/* The choices of a person for all checks; set once, before the first. */
+/* The settings that the user chose for all checks. They are set once, before the
+ * first check. */
 static struct {
-    int32_t experts, top_k; /* 0: not chosen */
+    int32_t experts, top_k; /* 0: the user chose none */
     const char *given[MF_CHECK_SETS + 1];
     int n;
-    bool thorough, any_order, order; /* order: a person has said which */
+    bool thorough, any_order, order; /* order: whether the user has set model.causal */
     uint64_t seed;
 } chosen;
 
@@ -95,7 +96,8 @@ void mf_check_sizes(mf_harness_spec *spec, int32_t experts, int32_t top_k)
     spec->experts = chosen.experts > 0 ? chosen.experts : experts;
     spec->top_k = chosen.top_k > 0 ? chosen.top_k : top_k;
     if (spec->top_k <= spec->experts) return;
-    if (chosen.experts > 0) /* take_settings refuses a chosen top_k that is larger */
+    /* the user has not chosen this top_k: take_settings refuses a chosen top_k above E */
+    if (chosen.experts > 0)
         spec->top_k = chosen.experts;
     else
         spec->experts = spec->top_k;
@@ -118,7 +120,7 @@ void mf_check_add(char detail[MF_CHECK_DETAIL], const char *text)
 
 mf_verdict mf_check_broke(char detail[MF_CHECK_DETAIL], const char *when)
 {
-    /* a plugin may be made for other sizes, or need other values than those tried */
+    /* a plugin may support only other sizes, or require other option values than those tried */
     const bool declined = mf_error_code() == MF_ECONFIG;
     return mf_check_failed(detail, "%s: %s%s", when, mf_error_message(),
                            declined && chosen.n == 0 && chosen.top_k == 0 && chosen.experts == 0
@@ -134,7 +136,7 @@ bool mf_check_declined(int rc)
 
 /* ---- settings ---- */
 
-/* Reads model.causal=yes or no. MF_ENOTFOUND if the text sets another key. */
+/* Reads model.causal=yes or no. Returns MF_ENOTFOUND if the text sets another key. */
 static int take_causal(const char *text)
 {
     static const char key[] = "model.causal=";
@@ -146,8 +148,8 @@ static int take_causal(const char *text)
     return mf_fail(MF_ECONFIG, "--set %s: expected model.causal=yes or no", text);
 }
 
-/* Reads KEY=NUMBER. MF_ENOTFOUND if the text sets another key, MF_ECONFIG if the number is not
- * in 1 .. 64. */
+/* Reads KEY=NUMBER. Returns MF_ENOTFOUND if the text sets another key, MF_ECONFIG if the number
+ * is not in 1 .. 64. */
 static int take_size(const char *text, const char *key, int32_t *ret)
 {
     long long n;
@@ -208,24 +210,26 @@ static int take_settings(const mf_loaded *p, int n, const char *const *set)
 
 /* ---- the child ----
  *
- * Lines of its report:
+ * Lines that the child writes to its parent:
+ *
  *   begin INDEX
- *   any order                  the plugin declines a decoder and takes another model
- *   at TEXT                    progress within a check; the parent ignores the text
- *   draw NUMBER                the same, of one that TEXT has named
+ *   any order                  the plugin declines a decoder and accepts another model
+ *   at TEXT                    progress within a check; the parent shows it after a hang
+ *   draw NUMBER                progress; number of the draw within the last TEXT
  *   row INDEX VERDICT DETAIL
- *   refused REASON             instead of rows: the plugin or its settings, by this process
- *   digest HASH                instead of rows, where the first check is DIGEST
+ *   refused REASON             instead of rows: this process refuses the plugin or settings
+ *   digest HASH                instead of rows, if the first check is DIGEST
  *   died FUNCTION              from plugin/crash.h
  *   done                       the last line
  *
  * Its arguments: the plugin's file, the first check, "thorough" or "quick", seed, settings. */
 
-/* OTHER: as DIGEST, in another environment. FIXED: arguments before the settings. */
+/* OTHER: like DIGEST, but in another environment. FIXED: number of arguments before
+ * the settings. */
 enum { OTHER = -2, DIGEST = -1, ALONE = CHECKS - 1, FIXED = 4 };
 
-/* Gives this process the environment of another user in another place. Variables that the
- * program itself and its libraries read do not change. */
+/* Changes the environment to that of another user in another folder. Variables that the program
+ * itself and its libraries read do not change. */
 static int change_environment(void)
 {
     static const char *const kept[] = {"PATH=", "LD_",    "MOEFW_", "XDG_",  "OMP_",  "GOMP_",
@@ -248,7 +252,8 @@ static int change_environment(void)
     return MF_OK;
 }
 
-/* A plugin may only fit into a model that is no decoder. */
+/* Finds out whether the plugin accepts a decoder. Some plugins fit only into a model that is
+ * not a decoder. */
 static void find_order(const mf_loaded *plugin)
 {
     if (chosen.order) return;
@@ -294,7 +299,8 @@ int mf_check_main(int argc, char **argv)
         rc = take_settings(plugin, argc - 3 - FIXED,
                            (const char *const *)(const void *)(argv + 3 + FIXED));
     if (rc == MF_OK) rc = mf_backend_init();
-    /* graphs this small are slower with more; check_same.c compares numbers of threads */
+    /* with more threads, graphs this small are slower; check_same.c compares numbers
+     * of threads */
     mf_parallel_set_threads(1);
     if (rc == MF_OK && first != ALONE) find_order(plugin); /* calls route to find the order */
     if (rc == MF_OK && first == OTHER && chdir("/") != 0) rc = MF_ERUN;
@@ -319,13 +325,14 @@ int mf_check_main(int argc, char **argv)
 typedef struct watcher {
     mf_check_report *report;
     mf_check_watch told;
-    int begun, next; /* the check that is running; the first one that has not run */
+    int begun, next; /* begun: index of the running check; next: index of the first check that
+                      * has not run */
     const mf_check_request *request;
     double start;
-    bool any_order;                    /* the plugin needs a model that is no decoder */
-    bool done, hung, refused;          /* hung, refused: there are no further checks */
+    bool any_order;                    /* the plugin requires a model that is not a decoder */
+    bool done, hung, refused;          /* hung, refused: no further checks run */
     char function[200], digest[2][33]; /* digest: of the first and of the last process */
-    char at[400];                      /* the detail that the running check has written */
+    char at[400];                      /* the progress text of the running check */
     int digests;
 } watcher;
 
@@ -373,7 +380,8 @@ static void take_line(void *arg, char *line)
     }
 }
 
-/* The child was killed at a limit: no further check runs. at: what it was doing, or "". */
+/* Reports that the child was killed at a time limit. No further check runs. at: what the child
+ * was doing, or "". */
 static void add_hang(watcher *w, const char *name, const char *at)
 {
     char detail[800];
@@ -392,7 +400,7 @@ static void add_hang(watcher *w, const char *name, const char *at)
     add_row(w, name, MF_CHECK_FAIL, detail);
 }
 
-/* The child ended early: reports the check that was running as the cause. */
+/* Reports that the child ended early. The running check counts as the cause. */
 static void add_death(watcher *w, const mf_child_end *end)
 {
     char detail[800], at[420] = "";
@@ -409,7 +417,7 @@ static void add_death(watcher *w, const mf_child_end *end)
     add_row(w, name, MF_CHECK_FAIL, detail);
 }
 
-/* The checks are done, and the child did not come to its end. */
+/* Reports that the child did not end normally after the checks were done. */
 static void add_exit(watcher *w, const mf_child_end *end)
 {
     char detail[200];
@@ -436,9 +444,9 @@ static int run_child(watcher *w, int first, mf_child_end *ret)
                         ret);
 }
 
-/* Makes a digest in a child. The first call is before the checks, the second one after them.
- * The second child has another environment, and so another stack and other addresses, it works
- * in another folder, and it starts in another second. */
+/* Computes a digest in a child. The first call is before the checks, the second call after
+ * them. The second child has another environment, and so another stack and other addresses. It
+ * works in another folder, and it starts in another second. */
 static int run_digest(watcher *w)
 {
     mf_child_end end = {.in_time = true};

@@ -1,8 +1,8 @@
-/* Memory of a plugin's own ops: each call gets copies of its tensors between pages that cannot
- * be touched. Inputs are read-only, except the state of an op. Outputs begin as a pattern, and
- * the bytes around them are compared after the call. So writes beyond a tensor, writes to
- * inputs, and elements that are never written are found at the call that is at fault. Reads
- * beyond a tensor end the process, or give other results than a run without these copies. */
+/* Memory of a plugin's own ops: each call works on copies of its tensors, which lie between
+ * inaccessible pages. Inputs are read-only, except the state of an op. Outputs begin as a
+ * pattern, and the bytes around them are compared after the call. So the faulty call is found
+ * for writes beyond a tensor, writes to inputs, and elements that are never written. Reads
+ * beyond a tensor end the process, or lead to other results than a run without these copies. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -15,32 +15,33 @@
 #include "plugin/host.h"
 
 enum { OPS_MAX = 64, VIEWS_MAX = MF_OP_MAX_ARGS + MF_OP_MAX_OUT + 1, ALIGN = 64 };
-/* The bytes of outputs before the call: as f32 and bf16 a NaN; as i32 -1515870811, because -1
- * is a common value of an index. */
+/* The bytes of outputs before the call. As f32 and bf16 they are a NaN; as i32 they are
+ * -1515870811, because -1 is a common value of an index. */
 enum { PATTERN = 0xff, PATTERN_WHOLE = 0xa5 };
-/* The bytes around inputs: another NaN than PATTERN, so that a sum with it is not PATTERN. */
+/* The bytes around inputs. They are another NaN than PATTERN, so that a sum with them is
+ * not PATTERN. */
 static const uint32_t around_input = 0x7fc0dead;
 
-/* One tensor of a call: pages, the first and last of which cannot be touched. */
+/* One tensor of a call: a range of pages, the first and last of which are inaccessible. */
 typedef struct guarded {
     char *map;
     size_t map_bytes, bytes;
     unsigned char pattern;
     char *at;
-    void *own; /* the memory of the graph */
+    void *own; /* the tensor's memory in the graph */
 } guarded;
 
 typedef struct watch {
-    mf_opdef def; /* the plugin's, with the functions of this file */
+    mf_opdef def; /* the plugin's op table with the functions of this file */
     const mf_opdef *of;
 } watch;
 
-/* The ops that a check has seen, and its first finding. The calls come from the thread that
+/* The ops that a check has seen, and its first finding. All calls come from the thread that
  * runs the graph. */
 static struct {
     watch ops[OPS_MAX];
     int n, calls;
-    char why[300]; /* the first finding; "": none */
+    char why[300]; /* the first finding; "": none so far */
 } seen;
 
 /* ---- pages ---- */
@@ -50,8 +51,9 @@ static size_t round_up(size_t n, size_t to)
     return (n + to - 1) / to * to;
 }
 
-/* Makes the pages of a tensor. Its end, rounded up to 64 bytes, is the beginning of the last
- * page. The other bytes are the pattern for an output, else around_input. False: no memory. */
+/* Allocates the pages of a tensor. The tensor's end, rounded up to 64 bytes, is the beginning
+ * of the last page. The other bytes are the pattern for an output, else around_input. Returns
+ * false if memory runs out. */
 static bool guard_new(guarded *m, const mf_view *v, size_t bytes, bool output)
 {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE), room = round_up(bytes, ALIGN),
@@ -74,7 +76,8 @@ static bool guard_new(guarded *m, const mf_view *v, size_t bytes, bool output)
     return true;
 }
 
-/* The pages at both ends stay out of reach: only those between them become readable. */
+/* Makes the pages between the first and the last one readable. The pages at both ends
+ * stay inaccessible. */
 static void make_read_only(const guarded *m)
 {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -88,7 +91,7 @@ static bool is_pattern(const guarded *m, const char *from, const char *to)
     return true;
 }
 
-/* Whether the bytes before and behind an output still have the pattern. */
+/* Whether the bytes before and after an output still have the pattern. */
 static bool edges_kept(const guarded *m)
 {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -96,8 +99,8 @@ static bool edges_kept(const guarded *m)
            is_pattern(m, m->at + m->bytes, m->map + m->map_bytes - page);
 }
 
-/* Index of the first element that still has the pattern; -1: none. One byte may have it by
- * chance, so elements of u8 are checked in fours. */
+/* Index of the first element that still has the pattern; -1: none. A single byte may have this
+ * value by chance, so elements of u8 are checked in groups of four. */
 static int64_t unwritten(const guarded *m, mf_dtype type)
 {
     const size_t width = type == MF_BF16 ? 2 : 4, unit = type == MF_U8 ? 1 : width;
@@ -134,8 +137,8 @@ static void note(const swap *s, const char *what, int i, const char *wrong, int6
              s->backward ? "backward" : "forward", what, i, wrong, where);
 }
 
-/* The input whose memory an output has: input 0 for output 0 of an op with MF_OP_STATE, in the
- * forward pass. -1: none. */
+/* Index of the input that shares its memory with output `out`: input 0 for output 0 of an op
+ * with MF_OP_STATE, in the forward pass; -1: none. */
 static int shared_input(const swap *s, int out)
 {
     if (!(s->op->of->flags & MF_OP_STATE) || s->backward) return -1;
@@ -199,7 +202,8 @@ static void swap_out(swap *s, int rc)
 
 static int guarded_call(const mf_call *given, bool backward)
 {
-    mf_call *call = (mf_call *)(uintptr_t)given; /* the graph's own; restored below */
+    mf_call *call = (mf_call *)(uintptr_t)given; /* the call belongs to the graph; its members
+                                                  * are restored below */
     const watch *w = call->user;
     int (*const fn)(const mf_call *) = backward ? w->of->backward : w->of->forward;
     swap s = {.op = w,
@@ -244,8 +248,8 @@ static int own_grad(mf_graph *g, const mf_gradient *at)
 
 /* ---- the graph ---- */
 
-/* The plugin's table with the functions of this file; def itself if it is an op of core or an
- * alias, or if there is no room. */
+/* Returns a copy of the plugin's op table with the functions of this file. Returns def itself
+ * if it is an op of core or an alias, or if the list is full. */
 static const mf_opdef *watched(const mf_opdef *def)
 {
     if (mf_op_find(def->name) == def || def->flags & MF_OP_ALIAS) return def;
@@ -272,7 +276,7 @@ static mf_tensor *hook(void *arg, mf_graph *g, const mf_opdef *def, int n_in,
     return mf_graph_op(g, watched(def), n_in, in, attr, n_out, ret_out);
 }
 
-/* Runs a harness `times` times, with guarded pages or without. hash: of the last run. */
+/* Runs a harness `times` times, with guarded pages or without. hash: digest of the last run. */
 static int digest_of(const mf_harness_spec *spec, bool pages, int times, char hash[33])
 {
     mf_harness *harness = NULL;
@@ -286,7 +290,7 @@ static int digest_of(const mf_harness_spec *spec, bool pages, int times, char ha
     return rc;
 }
 
-/* The forms in which ops are watched. */
+/* The configurations in which ops are watched. */
 enum { USUAL, ODD, LISTED, BARE, FORMS };
 
 static int run_watched(const mf_loaded *plugin, int form)
@@ -309,9 +313,9 @@ static int run_watched(const mf_loaded *plugin, int form)
     return rc;
 }
 
-/* The plugin's own ops keep within their tensors, leave their inputs alone and write every
- * element of their outputs, in many runs, and beside routers with fewer assignments than T k.
- * Scratch memory (call->work) is not covered. */
+/* The plugin's own ops access no memory outside their tensors, do not change their inputs, and
+ * write every element of their outputs. This holds in many runs, and beside routers that do not
+ * make T k assignments. Scratch memory (call->work) is not covered. */
 mf_verdict mf_check_bounds(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL])
 {
     const int forms = plugin->kind == MF_ROUTER ? LISTED : FORMS;

@@ -1,5 +1,5 @@
 /* The cost of a plugin: memory that it does not release, allocations in steps, and time. The
- * first two are failures; time is only reported. */
+ * first two are failures. Time is only reported. */
 #include <malloc.h>
 #include <stdio.h>
 
@@ -13,16 +13,17 @@
 /* Bytes allocated in the heap of the address sanitizer; NULL without that sanitizer. */
 extern size_t __sanitizer_get_current_allocated_bytes(void) __attribute__((weak));
 
-/* Bytes that may be in use in addition: sizes of blocks are rounded up. */
+/* Additional bytes that may be in use, because sizes of blocks are rounded up. */
 enum { SLACK = 2048 };
 
 #if defined __GLIBC__
 enum { BLOCKS_ARE_COUNTED = true };
 #else
-enum { BLOCKS_ARE_COUNTED = false }; /* the pages of the process hide small leaks */
+/* only pages of the process can be counted, which hides small leaks */
+enum { BLOCKS_ARE_COUNTED = false };
 #endif
 
-/* Bytes in use by the whole process, plugins included, because they may call malloc; 0: they
+/* Bytes in use by the whole process, including plugins, because they may call malloc; 0: they
  * are not counted. */
 static size_t bytes_in_use(void)
 {
@@ -36,8 +37,8 @@ static size_t bytes_in_use(void)
 #endif
 }
 
-/* Makes and frees n instances. *ret_kept: bytes that are allocated after this and were
- * not before. */
+/* Creates and frees n instances. *ret_kept: number of bytes by which the allocated memory
+ * has grown. */
 static int come_and_go(const mf_harness_spec *spec, int n, size_t *ret_kept)
 {
     const size_t before = bytes_in_use();
@@ -52,8 +53,9 @@ static int come_and_go(const mf_harness_spec *spec, int n, size_t *ret_kept)
     return MF_OK;
 }
 
-/* Creating and freeing instances must not lose memory. Blocks that the C library keeps at hand
- * for later count as in use, so the first loss may be none; there must be a second one. */
+/* Creating and freeing instances must not lose memory. The C library may keep freed blocks for
+ * later, and these count as in use. So a single loss proves nothing; only a second loss fails
+ * the check. */
 static mf_verdict check_instances(const mf_harness_spec *spec, char detail[MF_CHECK_DETAIL])
 {
     enum { WARM = 3, INSTANCES = 40 };
@@ -111,8 +113,8 @@ mf_verdict mf_check_leaks(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL])
     return v;
 }
 
-/* The shortest time of several runs of each, in seconds. The two alternate, so that other load
- * on the machine affects both. */
+/* Shortest times in seconds of several runs of both harnesses. The runs alternate, so that
+ * other load on the machine affects both. */
 static int time_runs(const mf_harness_spec *one, const mf_harness_spec *other, double ret[2])
 {
     mf_harness *harnesses[2] = {NULL, NULL};
@@ -144,9 +146,9 @@ static int time_calls(const mf_harness_spec *spec, double *ret)
     return rc;
 }
 
-/* Time of the forward and backward pass of a layer with the plugin, and with the stub in its
- * place; for a controller, time of a call. It is only reported; no plugin fails because it is
- * slow. One thread is used, because on a busy machine threads wait for each other. */
+/* Time of the forward and backward pass of a layer with the plugin, and with the stub instead
+ * of it; for a controller, time of a call. The time is only reported. No plugin fails because
+ * it is slow. One thread is used, because on a busy machine threads wait for each other. */
 mf_verdict mf_check_speed(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL])
 {
     mf_harness_spec spec = mf_check_spec(plugin);
@@ -154,7 +156,7 @@ mf_verdict mf_check_speed(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL])
     mf_check_sizes(&spec, 8, spec.top_k);
     spec.training = spec.gradients = true;
     mf_harness_spec plain = spec;
-    if (plugin->kind == MF_ADAPTER) /* the same blocks, without it */
+    if (plugin->kind == MF_ADAPTER) /* the same blocks without the adapter */
         plain.unadapted = true;
     else
         plain.plugin = plugin->kind == MF_EXPERT ? mf_stub_expert() : mf_stub_router();

@@ -1,7 +1,7 @@
 /* Compares decoding with a cache, a few tokens at a time, with one run on the whole sequence.
  * If the results of a token depended on the number of tokens in the graph, a text generated
- * with a cache would differ from one generated without. A router that reads earlier tokens
- * declares this, and then gets them in every step. */
+ * with a cache would differ from a text generated without it. A router that reads earlier
+ * tokens declares this, and then receives them in every step. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -37,8 +37,8 @@ static void feed(mf_harness *step, const mf_harness *from, int32_t t0)
     }
 }
 
-/* Whether n numbers of a from index i on and of b from index j on are nearly equal, or one of
- * the tensors cannot be read. why: what differs. */
+/* Whether n numbers of a (from index i) and of b (from index j) are nearly equal, or one of the
+ * tensors cannot be read. why: describes the difference. */
 static bool same_numbers(const mf_tensor *a, int64_t i, const mf_tensor *b, int64_t j,
                          int64_t n, const char *what, char *why, size_t size)
 {
@@ -54,7 +54,7 @@ static bool same_numbers(const mf_tensor *a, int64_t i, const mf_tensor *b, int6
 }
 
 /* Whether token t of `all` and token u of `step` have nearly equal probabilities and outputs,
- * and the same choices. why: what differs. */
+ * and the same choices. why: describes the difference. */
 static bool same(const mf_harness *all, int64_t t, const mf_harness *step, int64_t u, char *why,
                  size_t size)
 {
@@ -81,8 +81,8 @@ static bool draws(const mf_opdef *def)
     return (def->flags & MF_OP_RANDOM) != 0 && strcmp(def->name, "dropout") != 0;
 }
 
-/* Hook for ops that the plugin adds: notes whether it draws random numbers in
- * evaluation too. */
+/* Hook for ops that the plugin adds. It records whether an op draws random numbers in
+ * evaluation, too. */
 static mf_tensor *see_random(void *arg, mf_graph *g, const mf_opdef *def, int n_in,
                              mf_tensor *const *in, const mf_attr *attr, int n_out,
                              mf_tensor **ret_out)
@@ -103,7 +103,7 @@ static const char *exempt(const mf_loaded *p)
     return NULL;
 }
 
-/* Decodes the sequences of `all` n tokens at a time and compares every token. */
+/* Decodes the sequences of `all`, n tokens at a time, and compares every token. */
 static mf_verdict decode(mf_harness_spec spec, const mf_harness *all, int32_t n,
                          char detail[MF_CHECK_DETAIL])
 {
@@ -113,7 +113,7 @@ static mf_verdict decode(mf_harness_spec spec, const mf_harness *all, int32_t n,
     const int32_t seq = spec.seq;
     spec.seq = n;
     spec.longest = seq;
-    spec.places = seq + 3; /* some are never used */
+    spec.places = seq + 3; /* 3 more than used */
     int rc = mf_harness_new(&spec, &step);
     for (int32_t t = 0; t < seq && rc == MF_OK && v == MF_CHECK_PASS; t += n) {
         feed(step, all, t);
@@ -133,9 +133,9 @@ static mf_verdict decode(mf_harness_spec spec, const mf_harness *all, int32_t n,
     return rc == MF_OK ? v : mf_check_broke(detail, "in a decoding step");
 }
 
-/* Checks one setting of the options; option NULL: the defaults. A setting that the plugin
- * declines passes. seq: length of the sequences, a multiple of `by`, the number of tokens that
- * are decoded at once beside one. */
+/* Checks one value of one option; option NULL: the defaults. A setting that the plugin declines
+ * passes. seq: length of the sequences, a multiple of `by`. The sequences are decoded one token
+ * at a time and `by` tokens at a time. */
 static mf_verdict setting(const mf_loaded *plugin, const char *option, const char *value,
                           int32_t seq, int32_t by, char detail[MF_CHECK_DETAIL])
 {
@@ -164,9 +164,9 @@ static mf_verdict setting(const mf_loaded *plugin, const char *option, const cha
     return why ? MF_CHECK_SKIP : v;
 }
 
-/* In evaluation, decoding by one and by several tokens gives the same routing and outputs, up
- * to rounding, as one run on the whole sequence: with the defaults in a short and in a long
- * text, and with each value of each boolean or enumerated option. */
+/* In evaluation, decoding by one and by several tokens results in the same routing and outputs,
+ * up to rounding, as one run on the whole sequence. This is checked with the defaults in a
+ * short and in a long text, and with each value of each boolean or enumerated option. */
 mf_verdict mf_check_decoding(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL])
 {
     const mf_schema *s = &plugin->schema;
@@ -184,7 +184,8 @@ mf_verdict mf_check_decoding(const mf_loaded *plugin, char detail[MF_CHECK_DETAI
                                                             : none;
         for (; *value && v != MF_CHECK_FAIL; value++)
             v = setting(plugin, o->name, *value, 6, 3, detail);
-        if (v == MF_CHECK_SKIP) v = MF_CHECK_PASS; /* only this value is skipped */
+        /* only this value is skipped, not the whole check */
+        if (v == MF_CHECK_SKIP) v = MF_CHECK_PASS;
     }
     if (v == MF_CHECK_PASS)
         snprintf(detail, MF_CHECK_DETAIL,

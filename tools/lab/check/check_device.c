@@ -1,6 +1,6 @@
-/* Ops of a plugin on a GPU: the examples whose op brings functions or code for device cuda
- * compute there what they compute on the host, values and gradients. Without such a device the
- * check is skipped. */
+/* Ops of a plugin on a GPU. The check runs the examples of ops that have functions or code for
+ * the device cuda. Their values and gradients on the device must equal those on the host.
+ * Without such a device the check is skipped. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,7 +14,7 @@
 #include "plugin/load/device_code.h"
 
 #define DEVICE    "cuda"
-#define TOLERANCE 1e-4 /* functions and sums of a GPU round in another way */
+#define TOLERANCE 1e-4 /* functions and sums of a GPU are rounded differently */
 
 /* A graph of the op, on one of the two devices. */
 typedef struct alone {
@@ -23,7 +23,8 @@ typedef struct alone {
     int n_out, n_to;
 } alone;
 
-/* Adds the gradient of the sum of squares of all f32 outputs to the inputs that have one. */
+/* Adds the gradient of the sum of squares of all f32 outputs to each input that can have
+ * a gradient. */
 static int add_gradient(alone *a)
 {
     const mf_attr all = {.i = {15}};

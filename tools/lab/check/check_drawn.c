@@ -1,5 +1,5 @@
-/* Drawn models: sizes, lengths of sequences, options and the plugins beside the one under check
- * are drawn from the seed, so that rules that hold at the sizes of other checks are tried at
+/* Drawn models: sizes, lengths of sequences, options and the plugins beside the checked plugin
+ * are drawn from the seed. So rules that hold at the sizes of other checks are also tried at
  * other sizes. The same seed draws the same models. */
 #include <math.h>
 #include <stdio.h>
@@ -20,14 +20,14 @@ int32_t mf_check_number(int draw, int what, int32_t lo, int32_t hi)
     return lo + (int32_t)mf_rng_below(mf_check_seed(), (uint64_t)what, 0, (uint64_t)draw, n);
 }
 
-/* The first and the last whole number that are drawn for an option of this type. */
+/* The first and the last whole number to draw from for an option of this type. */
 static void whole_range(const mf_option *o, double *ret_lo, double *ret_hi)
 {
     const double at = o->value ? strtod(o->value, NULL) : 1;
     *ret_lo = ceil(o->lo);
     *ret_hi = floor(o->hi);
     if (*ret_hi - *ret_lo <= 64) return;
-    *ret_lo = fmax(*ret_lo, floor(at / 2)); /* sizes: larger ones only cost time */
+    *ret_lo = fmax(*ret_lo, floor(at / 2)); /* for sizes: larger values only cost time */
     *ret_hi = fmin(*ret_hi, 2 * at + 8);
 }
 
@@ -65,11 +65,13 @@ bool mf_check_value(const mf_option *o, int draw, int what, char *out, size_t si
     }
 }
 
-/* The purpose of a number of a draw: streams of mf_check_number. */
+/* The purposes of the drawn numbers of a model. Each is the stream `what`
+ * of mf_check_number. */
 enum { SEQ = 20, SEQ_KIND, BATCH, EXPERTS, TOP_K, DIM, LAYERS, LENGTHS, CAPACITY, ROUTER };
-enum { OPTION = 64, WHETHER = 256 }; /* and one for each option */
+enum { OPTION = 64, WHETHER = 256 }; /* OPTION, WHETHER: first of one stream for each option */
 
-/* Lengths at which loops over blocks end are as likely as all others. */
+/* Draws a length. In three of ten draws it is a power of two or one of its neighbours, because
+ * loops over blocks end there. */
 static int32_t draw_seq(int draw, int32_t largest)
 {
     const int kind = mf_check_number(draw, SEQ_KIND, 0, 9);
@@ -103,7 +105,7 @@ typedef struct drawn_model {
     mf_harness_spec spec;
     char option[MF_CHECK_OPTIONS][160];
     const char *drawn[MF_CHECK_OPTIONS + 1];
-    char text[MF_CHECK_DETAIL / 2]; /* what was drawn, in words */
+    char text[MF_CHECK_DETAIL / 2]; /* describes what was drawn, in words */
 } drawn_model;
 
 static void draw_options(int draw, drawn_model *m)
@@ -137,7 +139,7 @@ static void say(int draw, drawn_model *m)
         n += (size_t)snprintf(m->text + n, sizeof m->text - n, ", %s", m->drawn[i]);
 }
 
-/* The largest number of at most `most` that divides n. */
+/* The largest divisor of n that is at most `most`. */
 static long long divisor(long long n, long long most)
 {
     long long best = most < n ? most : n;
@@ -154,11 +156,11 @@ static long long power_of_two(long long most)
     return n;
 }
 
-/* Which values plugins are likely to take: groups of experts, parts of a row of x, sizes of
- * matrices that are built by doubling. */
+/* Kinds of values that plugins are likely to accept: divisors of E, divisors of a row's width,
+ * and powers of two for matrices that are built by doubling. */
 typedef enum likely { OF_EXPERTS, OF_DIM, POWERS, LIKELY } likely;
 
-/* Replaces the whole numbers among the drawn values by the nearest lower one of that kind. */
+/* Replaces each whole number among the drawn values by the nearest lower value of that kind. */
 static void make_likely(drawn_model *m, likely kind)
 {
     for (int i = 0; m->drawn[i]; i++) {
@@ -183,7 +185,8 @@ static void forget_last_option(drawn_model *m)
     m->drawn[n - 1] = NULL;
 }
 
-/* Whether an instance can be made: most plugins decline options there. */
+/* Whether the plugin declines the model. Making an instance shows it, because most plugins
+ * decline options there. */
 static bool declines(int draw, drawn_model *m)
 {
     mf_harness_spec spec = m->spec;
@@ -198,7 +201,7 @@ static bool declines(int draw, drawn_model *m)
 }
 
 /* If the plugin declines the drawn options together, tries likelier values, then fewer options,
- * so that most draws are models that run. Every seventh is left as it is. */
+ * so that most drawn models run. Every seventh draw is left unchanged. */
 static void mend(int draw, drawn_model *m)
 {
     char drawn[MF_CHECK_OPTIONS][160];
@@ -214,14 +217,16 @@ static void mend(int draw, drawn_model *m)
         forget_last_option(m);
 }
 
-/* Draws sizes, lengths of sequences, options and plugins beside it; tokens: at most largest. */
+/* Draws sizes, lengths of sequences, options, and the plugins beside the checked one. largest:
+ * maximum number of tokens. */
 static void draw_model(const mf_loaded *plugin, int draw, int32_t largest, drawn_model *ret)
 {
     *ret = (drawn_model){.spec = mf_check_spec(plugin)};
     mf_harness_spec *s = &ret->spec;
     draw_sizes(draw, largest, s);
     s->layers = mf_check_number(draw, LAYERS, 1, MF_HARNESS_LAYERS);
-    s->shaken = draw % 2 == 1 ? 0 : 1 + draw % 5; /* drawn options keep their start values */
+    s->shaken = draw % 2 == 1 ? 0 : 1 + draw % 5; /* odd draws have drawn options and
+                                                   * start values */
     if (mf_check_number(draw, LENGTHS, 0, 2) == 0) s->lengths = mf_check_seed() + 1;
     if (mf_check_number(draw, CAPACITY, 0, 3) == 0)
         s->capacity = 0.25 * mf_check_number(draw, CAPACITY + 30, 2, 8);
@@ -235,7 +240,8 @@ static void draw_model(const mf_loaded *plugin, int draw, int32_t largest, drawn
 
 /* ---- records ---- */
 
-#define ROUNDED 1e-6f /* greatest value of a difference that should be 0 */
+/* Greatest absolute value of a difference that should be 0. */
+#define ROUNDED 1e-6f
 
 /* If a router sets expert, gate and renormalize = 1, the gates of each token that has an expert
  * must sum to gate_scale. Routers that list tokens are not checked. */
@@ -291,7 +297,8 @@ static bool sound_rows(const mf_routing *r, const float *gate, char *why, size_t
     return true;
 }
 
-/* The ops that group assignments have checked that experts are in -1 .. E-1. */
+/* Checks a record. The ops that group assignments have already checked that experts are in -1
+ * .. E-1. */
 bool mf_check_sound(const mf_harness *harness, char *why, size_t size)
 {
     for (int32_t l = 0; l < harness->spec.layers; l++) {
@@ -331,7 +338,8 @@ static mf_verdict broke_at(char detail[MF_CHECK_DETAIL], const char *when, const
     return MF_CHECK_FAIL;
 }
 
-/* The results of the models of a check. operations: of graphs and start values, about. */
+/* The results of the models of a check. operations: approximate work of graphs and
+ * start values. */
 typedef struct sums {
     int declined;
     double operations;
@@ -358,18 +366,19 @@ static mf_verdict use(const mf_harness_spec *given, const char *text, sums *all,
         spec.training = spec.gradients = training == 1;
         int rc = mf_harness_new(&spec, &harness);
         if (rc == MF_OK) rc = mf_harness_run(harness, NULL);
-        /* drawn options may be too much together: then only finite values are checked */
+        /* Drawn options may together lead to values that are not finite. Such a model is
+         * not judged. */
         const bool judged =
             rc == MF_OK && !(spec.drawn && spec.drawn[0] && mf_harness_not_finite(harness) > 0);
         const bool sound = !judged || mf_check_sound(harness, why, sizeof why);
         for (int i = 0; i < 2 && judged && sound && training == 1 && rc == MF_OK; i++)
             rc = mf_harness_step(harness);
-        /* a step takes about as long as three runs */
+        /* a training step costs about as much as three runs */
         if (harness) all->operations += operations_of(harness, training == 1 ? 9 : 1);
         mf_harness_free(harness);
         if (!sound) return mf_check_failed(detail, "%s: %s (%s)", when, why, text);
         if (rc == MF_OK) continue;
-        /* many plugins need probabilities, and an error that says so is enough */
+        /* many plugins require probabilities; without them an error that says so passes */
         const bool lacks = spec.router && spec.router == mf_stub_router_bare();
         if (!mf_check_declined(rc) && !lacks) return broke_at(detail, when, text);
         all->declined++;
@@ -378,15 +387,15 @@ static mf_verdict use(const mf_harness_spec *given, const char *text, sums *all,
     return MF_CHECK_PASS;
 }
 
-/* Drawn models, and small ones with combinations of options, give sound records in evaluation
- * and in two steps of training, or are declined. */
+/* Drawn models, and small models with combinations of options, must produce sound records in
+ * evaluation and in two steps of training, or be declined. */
 mf_verdict mf_check_drawn(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL])
 {
     enum { QUICK = 24, THOROUGH = 150, SMALL = 12, FIRST_SMALL = 1001 };
     const int n = mf_check_thorough() ? THOROUGH : QUICK;
     const int small = plugin->schema.count > 1 ? 5 * n : 0;
-    const double enough = mf_check_thorough() ? 3e10 : 3e9; /* operations; few plugins need so
-                                                              * many for small models */
+    const double enough = mf_check_thorough() ? 3e10 : 3e9; /* limit of operations of small
+                                                             * models; few plugins reach it */
     int tried = 0;
     const int32_t largest = mf_check_thorough() ? 700 : 300;
     static drawn_model m;
@@ -413,8 +422,8 @@ mf_verdict mf_check_drawn(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL])
     return v;
 }
 
-/* Beside routers whose records are less usual: experts that choose tokens, one expert more than
- * k without probabilities, a capacity. A plugin may decline them. */
+/* The plugin beside routers whose records are less usual: experts that choose tokens, k + 1
+ * experts without probabilities, and a capacity. A plugin may decline them. */
 mf_verdict mf_check_records(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL])
 {
     static const char *const names[] = {"experts choose tokens", "no probabilities",
@@ -429,7 +438,8 @@ mf_verdict mf_check_records(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL
         if (i == 2) spec.capacity = 0.6;
         if (i == 3) spec.lengths = mf_check_seed();
         while (i == 3 && mf_rng_below(spec.lengths, 5, 0, 0, (uint64_t)spec.seq + 1) != 0)
-            spec.lengths++; /* until the first sequence has the length 0 */
+            spec.lengths++; /* shifts the draw of lengths until the first sequence has
+                             * length 0 */
         v = use(&spec, names[i], &all, detail);
     }
     if (v == MF_CHECK_PASS)

@@ -1,5 +1,5 @@
-/* Options and shapes at their bounds. Each either works or is declined with a reason; nothing
- * may crash. */
+/* Options and shapes at their bounds. Each setting must either work or be declined with a
+ * reason. Nothing may crash. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,8 +15,8 @@ typedef struct count {
 } count;
 
 /* Creates an instance with one option set. With `run` the harness is also built and run, in
- * evaluation and in training. A value that the plugin declines passes. inner: it is no bound,
- * so the results must be sound. */
+ * evaluation and in training. A value that the plugin declines passes. inner: the value is not
+ * a bound, so the results must also be sound. */
 static mf_verdict try_value(const mf_loaded *plugin, const mf_option *o, const char *value,
                             bool run, bool inner, count *n, char detail[MF_CHECK_DETAIL])
 {
@@ -62,7 +62,7 @@ static mf_verdict try_beyond(const mf_loaded *plugin, const mf_option *o, double
                            o->name, value, mf_status_name(rc));
 }
 
-/* Whether a size is small. Larger ones only cost memory and time, so with them only init
+/* Whether a size is small. Larger sizes only cost memory and time, so for them only init
  * is called. */
 static bool small(double v)
 {
@@ -90,8 +90,8 @@ static mf_verdict try_number(const mf_loaded *plugin, const mf_option *o, count 
     return v;
 }
 
-/* Values between the bounds: all of a few whole numbers, else some at equal distances and some
- * drawn ones. */
+/* Tries values between the bounds: all whole numbers if they are few, else some at equal
+ * distances and some drawn values. */
 static mf_verdict try_inner(const mf_loaded *plugin, const mf_option *o, count *n,
                             char detail[MF_CHECK_DETAIL])
 {
@@ -139,8 +139,8 @@ static mf_verdict try_option(const mf_loaded *plugin, const mf_option *o, count 
     }
 }
 
-/* Sets live options to both bounds while a graph exists, and makes a training step
- * after each. */
+/* Sets each live option to both bounds while a graph exists, and makes a training step after
+ * each change. */
 static mf_verdict turn_live(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL])
 {
     const mf_schema *s = &plugin->schema;
@@ -168,10 +168,9 @@ static mf_verdict turn_live(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL
     return v;
 }
 
-/* The defaults must work. Each bound of each number, values between them, and each choice, must
- * work or be declined.
- * Values outside the bounds must be refused. With each live option at each bound a training
- * step must work or be declined. */
+/* The defaults must work. Each bound of each number, values between the bounds, and each choice
+ * must work or be declined. Values outside the bounds must be refused. With each live option at
+ * each bound a training step must work or be declined. */
 mf_verdict mf_check_options(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL])
 {
     const mf_schema *s = &plugin->schema;
@@ -196,8 +195,8 @@ mf_verdict mf_check_options(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL
 
 /* ---- shapes ---- */
 
-/* One expert per token, all experts, one token, one expert, odd sizes, many experts: each must
- * work in training and evaluation, or be declined. */
+/* Unusual shapes: one expert per token, all experts, one token, one expert, odd sizes, many
+ * experts. Each must work in training and evaluation, or be declined. */
 mf_verdict mf_check_shapes(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL])
 {
     static const struct {

@@ -1,5 +1,5 @@
-/* One mistake breaks many rules: which failed checks only repeat what an earlier one has said.
- * A row that follows is not counted, and names the row that it follows. */
+/* One mistake breaks many rules. This file finds the failed checks that only repeat an earlier
+ * failure. Such a row is not counted, and names the check that it follows. */
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,7 +11,8 @@ typedef struct follows {
     const char *effect[14]; /* ends with NULL */
 } follows;
 
-/* If the cause has failed, the failures of its effects give no further information. */
+/* If the check `cause` has failed, the failures of its effects provide no
+ * further information. */
 static const follows table[] = {
     {"determinism",
      {"drawn models", "long runs", "gradients", "batch split", "causality", "decoding",
@@ -36,9 +37,9 @@ static bool listed(const char *cause, const char *effect)
     return false;
 }
 
-/* Writes the part of a message that says what is wrong, without the numbers: the text before
- * ": " says when it happened, except for a crash, and the text in parentheses at the end names
- * the draw. */
+/* Writes the part of a message that says what is wrong, without the numbers. Two parts are
+ * omitted: the text before ": ", which says when the error happened (except for a crash), and
+ * the text in parentheses at the end, which names the draw. */
 static void core_of(const char *detail, char *out, size_t size)
 {
     const bool death = strncmp(detail, "killed", 6) == 0 || strncmp(detail, "ended", 5) == 0;

@@ -1,8 +1,8 @@
 /* Compares gradients with central differences. Ops without a gradient (stop_gradient, choices,
- * random numbers) and straight-through ops must not change between differences: a first run
- * records their values, and the checked graph has constants in their place. So a
- * straight-through estimator made with stop_gradient is compared with the function whose
- * gradient it uses. */
+ * random numbers) and straight-through ops must not change between differences. So a first run
+ * records their values, and the checked graph has constants in their place. A straight-through
+ * estimator made with stop_gradient is therefore compared with the function whose gradient
+ * it uses. */
 #include <stdio.h>
 #include <string.h>
 
@@ -22,7 +22,8 @@ typedef struct held {
     mf_tensor *value[HELD_MAX];
     void *data[HELD_MAX];
     bool overflow;
-    int stopped; /* how many of them are values of stop_gradient that would have a gradient */
+    int stopped; /* how many of the values come from a stop_gradient whose input would have
+                  * a gradient */
 } held;
 
 static mf_tensor *hold(held *h, mf_graph *g, mf_tensor *t)
@@ -40,8 +41,9 @@ static mf_tensor *hold(held *h, mf_graph *g, mf_tensor *t)
     return t;
 }
 
-/* Hook for ops that the plugin adds. In the first graph the outputs of ops without a gradient
- * are recorded; in the second one, constants with their values replace them. */
+/* Hook for ops that the plugin adds. In the first graph it records the outputs of ops without a
+ * gradient. In the second graph it replaces these outputs by constants with the
+ * recorded values. */
 static mf_tensor *hook(void *arg, mf_graph *g, const mf_opdef *def, int n_in,
                        mf_tensor *const *in, const mf_attr *attr, int n_out,
                        mf_tensor **ret_out)
@@ -85,8 +87,10 @@ static int record(held *h, const mf_harness_spec *spec)
 
 /* How much of each tensor is compared. */
 typedef struct depth {
-    int points, directions, draws; /* draws: how many may be tried until one passes */
-    int params;                    /* how many parameters, alternately, beside x; all are 31 */
+    int points, directions, draws; /* draws: how many draws are tried at most until
+                                    * one passes */
+    int params;                    /* how many parameters are checked in a turn, beside x; 31
+                                    * means all */
 } depth;
 static const depth usual = {24, 2, 8, 31}, shallow = {3, 1, 5, 2};
 
@@ -98,8 +102,8 @@ static void add_output(mf_tensor **out, int *n, mf_tensor *t)
     out[(*n)++] = t;
 }
 
-/* Lists tensors through which a gradient may leave the plugin, at most 16, and those that may
- * receive one: x and parameters, at most 32. */
+/* Lists at most 16 tensors through which a gradient may leave the plugin, and at most 32
+ * tensors that may receive a gradient: x and parameters. */
 static int collect(mf_harness *harness, mf_tensor **out, int *ret_n_out, mf_tensor **in,
                    int *ret_n_in)
 {
@@ -127,17 +131,17 @@ static int collect(mf_harness *harness, mf_tensor **out, int *ret_n_out, mf_tens
     return mf_graph_status(harness->g);
 }
 
-/* The results for a setting so far. Inputs (x and parameters) are counted as collect
- * lists them. */
+/* The results of a setting so far. The inputs (x and parameters) are counted in the order
+ * of collect. */
 typedef struct judged {
-    int n;             /* how many inputs there are; 0: not known yet */
-    int turn;          /* which parameters are checked, if not all are */
-    int passed[32];    /* draws in which an input passed */
-    bool wrong[32];    /* it disagreed in a draw, not only at kinks */
+    int n;             /* number of inputs; 0: not known yet */
+    int turn;          /* selects the checked parameters, unless all are checked */
+    int passed[32];    /* number of draws in which an input passed */
+    bool wrong[32];    /* an input disagreed in a draw, and not only at kinks */
     bool left_out[32]; /* parameters that are checked in other turns */
 } judged;
 
-/* Skips all inputs except x and d->params of the parameters, which take turns. */
+/* Skips all inputs except x and d->params of the parameters. The parameters take turns. */
 static void take_turns(const depth *d, judged *j, int n)
 {
     const int params = n - 1 < d->params ? n - 1 : d->params;
@@ -149,7 +153,7 @@ static void take_turns(const depth *d, judged *j, int n)
         j->left_out[1 + (j->turn * params + i) % (n - 1)] = false;
 }
 
-/* Whether input i has to pass in another draw. */
+/* Whether input i must pass in another draw. */
 static bool is_open(const judged *j, int needed, int i)
 {
     return !j->left_out[i] && j->passed[i] < needed;
@@ -163,7 +167,7 @@ static int count_open(const judged *j, int needed)
     return n;
 }
 
-/* Keeps in a list of inputs only those that have to pass in another draw, and their indices in
+/* Keeps only those inputs of a list that must pass in another draw, and writes their indices to
  * `of`. Returns their number. */
 static int keep_open(const judged *j, int needed, mf_tensor **in, int *of)
 {
@@ -176,7 +180,7 @@ static int keep_open(const judged *j, int needed, mf_tensor **in, int *of)
     return n;
 }
 
-/* Checks the inputs that have to pass in another draw, and notes which do. */
+/* Checks the inputs that must pass in another draw, and records which of them pass. */
 static int compare(const mf_harness_spec *spec, const depth *d, held *h, judged *j, int needed,
                    mf_gradcheck_report *report)
 {
@@ -190,7 +194,8 @@ static int compare(const mf_harness_spec *spec, const depth *d, held *h, judged 
     int rc = mf_harness_new(spec, &harness);
     mf_plugin_hook_ops(NULL, NULL);
     if (rc == MF_OK) rc = collect(harness, out, &n_out, in, &n_in);
-    /* many tokens take long by the reference kernels; a penalty's slopes need their care */
+    /* The reference kernels are slow with many tokens, so shallow checks use the fast kernels.
+     * Regularizers are the exception, because their slopes need the accuracy. */
     const bool care = spec->plugin->kind == MF_REGULARIZER, fast = d == &shallow && !care;
     const double operations = mf_check_thorough() ? 1e8 : 3e7;
     if (rc == MF_OK) take_turns(d, j, n_in);
@@ -235,11 +240,12 @@ typedef struct totals {
     int settings, stopped;
     double worst;
     double spent;                 /* operations of all runs */
-    char unseen[MF_CHECK_DETAIL]; /* of the first setting that could not be checked */
+    char unseen[MF_CHECK_DETAIL]; /* name of the first setting that could not be checked */
 } totals;
 
-/* Whether what was checked so far took so long that sizes are no longer combined with other
- * sizes. Only plugins of many parameters get there: a small one takes a twentieth. */
+/* Whether the checks so far took so long that sizes are no longer combined with other sizes.
+ * Only plugins with many parameters reach this limit; a small plugin needs a twentieth
+ * of it. */
 static bool takes_long(const totals *t)
 {
     return t->spent > (mf_check_thorough() ? 3e10 : 5e9);
@@ -255,8 +261,8 @@ static void add(totals *t, const mf_gradcheck_report *r)
         snprintf(t->unseen, sizeof t->unseen, "%s", mf_error_message());
 }
 
-/* Whether an input disagreed in each of the draws that it was left for, and not only because
- * its points are at kinks. */
+/* Whether an input disagreed in each of its draws, and not only because its points are
+ * at kinks. */
 static bool any_wrong(const judged *j, int needed)
 {
     bool wrong = false;
@@ -265,12 +271,13 @@ static bool any_wrong(const judged *j, int needed)
     return wrong;
 }
 
-/* Draws values until each input has passed in one draw, or with --thorough in several, of as
- * many times the draws. A kink of the plugin may be closer than the difference step, so several
- * draws are tried, and only with the inputs that have not passed: a wrong rule is wrong for all
- * of them. A setting with an input whose draws are all at kinks is not checked. Returns MF_OK;
- * MF_ECONFIG or MF_ENOMEM if the setting is declined; else an error that says what is wrong, if
- * possible with the two slopes. first: the first draw. */
+/* Draws values until each input has passed in one draw. With --thorough each input must pass in
+ * several draws, and as many times more draws are tried. A kink of the plugin may be closer
+ * than the difference step, so several draws are tried, and only for the inputs that have not
+ * passed: a wrong rule is wrong for all draws. A setting with an input whose draws are all at
+ * kinks is not checked. Returns MF_OK; MF_ECONFIG or MF_ENOMEM if the setting is declined; else
+ * an error that says what is wrong, if possible with the two slopes. first: number of the
+ * first draw. */
 static int check_draws(mf_harness_spec *spec, const depth *d, int first, totals *t)
 {
     enum { THOROUGH = 3 };
@@ -287,7 +294,7 @@ static int check_draws(mf_harness_spec *spec, const depth *d, int first, totals 
         if (mf_check_declined(rc)) return rc;
         add(t, &report);
         if (rc == MF_OK || (report.wrong == 0 && report.unseen != 0)) continue;
-        broke |= report.wrong == 0; /* it did not come to comparing */
+        broke |= report.wrong == 0; /* the error occurred before gradients were compared */
         code = rc;
         snprintf(why, sizeof why, "%s", mf_error_message());
     }
@@ -296,8 +303,8 @@ static int check_draws(mf_harness_spec *spec, const depth *d, int first, totals 
     return any_wrong(&j, needed) || (broke && !done) ? mf_fail(code, "%s", why) : MF_OK;
 }
 
-/* Checks one setting of the options. All experts are chosen unless a person has set moe.top_k,
- * so core's choice cannot change. Returns as check_draws does. */
+/* Checks one value of one option. All experts are chosen unless the user has set moe.top_k, so
+ * the choice in core cannot change. Returns the status of check_draws. */
 static int check_setting(const mf_loaded *plugin, const depth *d, const char *option,
                          const char *value, totals *t)
 {
@@ -312,12 +319,12 @@ static int check_setting(const mf_loaded *plugin, const depth *d, const char *op
 }
 
 /* Shapes and value ranges for which a gradient rule must also hold. top_k = 0: all experts are
- * chosen, so that core's choice is the same at both points of a finite difference. */
+ * chosen, so that the choice in core is the same at both points of a finite difference. */
 typedef struct form {
     const char *name;
     int32_t batch, seq, dim, experts, top_k;
     float scale;
-    bool thorough; /* only with --thorough */
+    bool thorough; /* used only with --thorough */
 } form;
 
 static const form forms[] = {{"one expert", 3, 3, 8, 1, 1, 1, false},
@@ -338,7 +345,7 @@ static int check_form(const mf_loaded *plugin, const form *f, totals *t)
     mf_harness_spec spec = mf_check_spec(plugin);
     spec.batch = f->batch, spec.seq = f->seq, spec.dim = f->dim, spec.scale = f->scale;
     if (plugin->kind == MF_ADAPTER || plugin->kind == MF_EXPERT)
-        spec.dim = (spec.dim + 3) / 4 * 4; /* for heads of even width */
+        spec.dim = (spec.dim + 3) / 4 * 4; /* a multiple of 4, for heads of even width */
     mf_check_sizes(&spec, f->experts, f->top_k > 0 ? f->top_k : f->experts);
     spec.training = spec.open = true;
     return check_draws(&spec, &usual, 11, t);
@@ -355,8 +362,8 @@ static mf_verdict check_forms(const mf_loaded *plugin, totals *t, char detail[MF
     return MF_CHECK_PASS;
 }
 
-/* Whether gates that a plugin gets or makes pass a gradient of the task on. *ret_alone: those
- * of a router are 1 if a token has one expert. */
+/* Whether the gates that a plugin receives or makes pass on a gradient of the task. *ret_alone:
+ * whether the gates of a router are 1 if a token has one expert. */
 static bool gates_pass(const mf_loaded *plugin, bool *ret_alone, char detail[MF_CHECK_DETAIL])
 {
     mf_harness_spec spec = mf_check_spec(plugin);
@@ -378,9 +385,10 @@ static bool gates_pass(const mf_loaded *plugin, bool *ret_alone, char detail[MF_
     return !ignored;
 }
 
-/* Every number of experts, and numbers of tokens at which loops over blocks end and others that
- * are drawn, each checked at few points and along one direction; in turns with one layer and
- * with two, since what is kept for the backward pass must belong to its layer. */
+/* Checks every number of experts, numbers of tokens at which loops over blocks end, and drawn
+ * numbers of tokens. Each is checked at few points and along one direction. The model has
+ * alternately one layer and two layers, since values kept for the backward pass must belong to
+ * their layer. */
 static mf_verdict sweep(const mf_loaded *plugin, totals *t, char detail[MF_CHECK_DETAIL])
 {
     static const int32_t tokens[] = {1, 2, 7, 15, 31, 32, 47, 63, 64, 95, 101, 127, 128, 160};
@@ -400,7 +408,7 @@ static mf_verdict sweep(const mf_loaded *plugin, totals *t, char detail[MF_CHECK
         }
         mf_check_sizes(&spec, experts, experts);
         if (takes_long(t) && i >= EXPERTS && i < EXPERTS + TOKENS && i % 2 == 1)
-            continue; /* the same tokens with another number of experts */
+            continue; /* next, the same tokens are checked with another number of experts */
         if (i / 2 % 2 == 1 && (spec.batch * spec.seq <= 64 || plugin->kind == MF_REGULARIZER))
             spec.layers = MF_HARNESS_LAYERS;
         spec.training = spec.open = true;
@@ -409,13 +417,13 @@ static mf_verdict sweep(const mf_loaded *plugin, totals *t, char detail[MF_CHECK
         mf_child_say("at %s", when);
         const depth *d = plugin->kind == MF_REGULARIZER && spec.seq > 40 ? &usual : &shallow;
         const int rc =
-            check_draws(&spec, d, 21 + i, t); /* of many tokens each slope is small */
+            check_draws(&spec, d, 21 + i, t); /* with many tokens each slope is small */
         if (rc != MF_OK && !mf_check_declined(rc)) return mf_check_broke(detail, when);
     }
     return MF_CHECK_PASS;
 }
 
-/* Values between the bounds of each number. */
+/* Checks values between the bounds of each number. */
 static mf_verdict inner_values(const mf_loaded *plugin, totals *t, char detail[MF_CHECK_DETAIL])
 {
     enum { WHAT = 3000 };
@@ -435,8 +443,8 @@ static mf_verdict inner_values(const mf_loaded *plugin, totals *t, char detail[M
     return MF_CHECK_PASS;
 }
 
-/* A loss that is not 0 must have a gradient in one of some draws, by the weights of routers or
- * by other ones. */
+/* Whether a loss that is not 0 has a gradient in at least one of some draws, with respect to
+ * the weights of routers or to other weights. */
 static bool teaches(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL])
 {
     enum { DRAWS = 4 };
@@ -472,16 +480,16 @@ static bool teaches(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL])
     return false;
 }
 
-/* Whether a value of an option is what the check by default has taken: the default, unless
- * a person has set options. */
+/* Whether the check with the defaults has already used this value: it is the default, unless
+ * the user has set options. */
 static bool is_default(const mf_loaded *plugin, const mf_option *o, const char *value)
 {
     return !mf_check_spec(plugin).given[0] && o->value && strcmp(o->value, value) == 0;
 }
 
-/* With the defaults, with each value of each boolean or enumerated option, and with other sizes
- * and larger values, the gradients of all outputs with respect to x and to every parameter
- * agree with central differences on the reference kernels. */
+/* The gradients of all outputs with respect to x and to every parameter must agree with central
+ * differences on the reference kernels. This is checked with the defaults, with each value of
+ * each boolean or enumerated option, with other sizes, and with larger values. */
 mf_verdict mf_check_gradients(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL])
 {
     const mf_schema *s = &plugin->schema;
@@ -503,7 +511,8 @@ mf_verdict mf_check_gradients(const mf_loaded *plugin, char detail[MF_CHECK_DETA
             if (o && is_default(plugin, o, values[j])) continue;
             snprintf(when, sizeof when, "%s%s%s", o ? o->name : "by default", o ? " = " : "",
                      values[j]);
-            /* many settings take long, and the parent kills a child that writes nothing */
+            /* many settings take long, and the parent kills a child that writes nothing for
+             * some time */
             mf_child_say("at %s", when);
             int rc = check_setting(plugin, &usual, o ? o->name : NULL, values[j], &t);
             if (rc != MF_OK && (!o || !mf_check_declined(rc)))

@@ -1,5 +1,5 @@
-/* Live options: a graph that was built before an option changed computes what a graph does that
- * was built with the new value. */
+/* Live options: a graph that was built before an option changed must compute the same as a
+ * graph built with the new value. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -61,8 +61,9 @@ typedef struct turn {
     double to;
 } turn;
 
-/* Two runs: with the option set when the graph exists, and with a graph built with it.
- * *ret_new: the change requests new graphs, or the value is declined: nothing to compare. */
+/* Compares two runs: one sets the option after the graph is built, the other builds the graph
+ * with the option set. *ret_new: nothing can be compared, because the change requests new
+ * graphs or the value is declined. */
 static int compare(const mf_harness_spec *given, const turn *t, bool *ret_new, bool *ret_same,
                    char *why, size_t size)
 {
@@ -78,7 +79,7 @@ static int compare(const mf_harness_spec *given, const turn *t, bool *ret_new, b
     spec.value = t->text;
     if (rc == MF_OK) rc = mf_harness_new(&spec, &b);
     for (int i = 0; rc == MF_OK && i < mf_store_count(b->store); i++) {
-        mf_param *p = mf_store_at(b->store, i); /* starts may depend on the option */
+        mf_param *p = mf_store_at(b->store, i); /* start values may depend on the option */
         const mf_param *q = mf_store_find(a->store, p->name);
         if (q && q->count == p->count)
             mf_param_write(p, mf_param_host(q), 0, (size_t)p->count * sizeof(float));
@@ -103,7 +104,8 @@ static double default_of(const mf_option *o)
     return o->value ? strtod(o->value, NULL) : 1;
 }
 
-/* Draws a value that differs enough from the default; false: there is none. */
+/* Draws a value that differs enough from the default. Returns false if there is no
+ * such value. */
 static bool draw_turn(const mf_loaded *plugin, const mf_option *o, int draw, turn *ret)
 {
     const double now = default_of(o);
@@ -114,7 +116,7 @@ static bool draw_turn(const mf_loaded *plugin, const mf_option *o, int draw, tur
                             sizeof text))
             return false;
         ret->to = o->type == MF_OPT_BOOL ? now == 0 : strtod(text, NULL);
-        if (ret->to == 0 && o->type != MF_OPT_BOOL) continue; /* 0 may mean: off */
+        if (ret->to == 0 && o->type != MF_OPT_BOOL) continue; /* 0 often means "off" */
         snprintf(ret->text, sizeof ret->text, "%.9g", ret->to);
         if (o->type == MF_OPT_BOOL)
             snprintf(ret->text, sizeof ret->text, now == 0 ? "yes" : "no");

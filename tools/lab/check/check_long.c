@@ -1,5 +1,5 @@
-/* Long runs: what a plugin does in its hundredth call is what it did in the first, a run
- * changes nothing but its results, and a plugin writes only what is its own. */
+/* Long runs: the hundredth call of a plugin has the same result as the first, a run changes
+ * nothing except its results, and a plugin writes only to its own memory. */
 #include <stdio.h>
 #include <string.h>
 
@@ -17,9 +17,9 @@ static int runs(void)
     return mf_check_thorough() ? THOROUGH : QUICK;
 }
 
-/* ---- what was there before ---- */
+/* ---- copies of the state before a run ---- */
 
-/* Copies of all inputs of the graph, or of all parameters and buffers, one after the other. */
+/* Copies of all inputs of the graph, or of all parameters and buffers, one after another. */
 typedef struct copy {
     char *bytes;
     size_t n;
@@ -60,7 +60,7 @@ static int copy_inputs(const mf_harness *h, copy *ret)
     return ret->bytes ? MF_OK : MF_ENOMEM;
 }
 
-/* The first input that is no longer as it was; NULL: none. */
+/* Name of the first input that has changed since the copy; NULL: none. */
 static const char *changed_input(const mf_harness *h, const copy *before)
 {
     size_t n, at = 0;
@@ -98,8 +98,8 @@ static bool is_own(const mf_harness *h, const mf_param *p)
     return false;
 }
 
-/* The first parameter or buffer that is no longer as it was, except those that the plugin may
- * write: its own buffers, and for a controller all buffers. */
+/* The first parameter or buffer that has changed since the copy; NULL: none. Those that the
+ * plugin may write are skipped: its own buffers, and for a controller all buffers. */
 static const mf_param *changed_param(const mf_harness *h, const copy *before)
 {
     const bool controls = h->spec.plugin->kind == MF_CONTROLLER;
@@ -161,9 +161,9 @@ static mf_verdict repeat(const mf_harness_spec *spec, char detail[MF_CHECK_DETAI
     return rc == MF_OK ? v : mf_check_broke(detail, "in a later run of a graph");
 }
 
-/* ---- noise that no op declares ---- */
+/* ---- undeclared random numbers ---- */
 
-/* A graph without random ops computes the same in every step. */
+/* Checks that a graph without random ops computes the same in every step. */
 static mf_verdict at_another_step(mf_harness_spec spec, bool training,
                                   char detail[MF_CHECK_DETAIL])
 {
@@ -188,7 +188,7 @@ static mf_verdict at_another_step(mf_harness_spec spec, bool training,
 
 /* ---- many steps ---- */
 
-/* Makes steps; what happens between two runs may change the plugin's own buffers only. */
+/* Makes many steps. Between two runs only the plugin's own buffers may change. */
 static mf_verdict many_steps(const mf_harness_spec *spec, char detail[MF_CHECK_DETAIL])
 {
     enum { LOOK = 16 };
@@ -226,9 +226,9 @@ static mf_verdict many_steps(const mf_harness_spec *spec, char detail[MF_CHECK_D
     return v;
 }
 
-/* Hundreds of runs of one graph have the same bits and change nothing; a graph without random
- * ops computes the same at every step; hundreds of steps succeed, with finite values, and write
- * to no parameter and to no buffer of another plugin. */
+/* Hundreds of runs of one graph have the same bits and change nothing else. A graph without
+ * random ops computes the same at every step. Hundreds of training steps succeed with finite
+ * values, and write to no parameter and to no buffer of another plugin. */
 mf_verdict mf_check_long_runs(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL])
 {
     mf_harness_spec spec = mf_check_spec(plugin);

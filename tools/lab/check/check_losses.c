@@ -1,5 +1,6 @@
-/* Losses of routers and regularizers: the same in evaluation as in training, and means over
- * real tokens, so that they depend neither on number and length of sequences nor on padding. */
+/* Losses of routers and regularizers: they must be the same in evaluation as in training, and
+ * means over real tokens. So they depend neither on number and length of sequences nor
+ * on padding. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,12 +11,13 @@
 
 enum { LOSSES = MF_ROUTING_MAX_LOSSES * MF_HARNESS_LAYERS + 1 };
 
-/* The losses of a run: those of the routers, layer by layer, then a regularizer's. */
+/* The losses of a run: first those of the routers, layer by layer, then the loss of
+ * a regularizer. */
 typedef struct losses {
     int n;
     double value[LOSSES];
     const char *name[LOSSES];
-    bool dropped; /* the plugin draws random numbers: nothing can be compared */
+    bool dropped; /* the plugin draws random numbers, so nothing can be compared */
 } losses;
 
 static void add(losses *l, const mf_tensor *t, const char *name)
@@ -34,8 +36,8 @@ static void read_losses(const mf_harness *h, losses *ret)
     add(ret, h->penalty, "the penalty");
 }
 
-/* Copies sequence s of `from`, all of its tokens, to sequence t of `to`, whose sequences may be
- * longer, `times` times; the positions after it become padding. */
+/* Copies all tokens of sequence s of `from` to sequence t of `to`, `times` times in a row. The
+ * sequences of `to` may be longer; the positions after the copies become padding. */
 static void copy_sequence(mf_harness *to, int32_t t, const mf_harness *from, int32_t s,
                           int32_t times)
 {
@@ -59,8 +61,8 @@ static void copy_sequence(mf_harness *to, int32_t t, const mf_harness *from, int
         mask[t * m + i] = i < n * times ? 1 : 0;
 }
 
-/* Runs a harness on the tokens of `from`, again and again if it has more sequences or room for
- * them in a sequence. */
+/* Runs a harness on the tokens of `from`. The tokens are repeated if the harness has more or
+ * longer sequences. */
 static int run_on(const mf_harness_spec *spec, const mf_harness *from, losses *ret)
 {
     mf_harness *h = NULL;
@@ -80,7 +82,7 @@ static mf_verdict same(const losses *a, const losses *b, const char *what, const
                        char detail[MF_CHECK_DETAIL])
 {
     if (a->dropped || b->dropped || a->n != b->n)
-        return MF_CHECK_PASS; /* or in training only */
+        return MF_CHECK_PASS; /* drawn numbers, or losses that exist only in training */
     for (int i = 0; i < a->n; i++) {
         if (mf_check_close(a->value[i], b->value[i], 1e-4)) continue;
         return mf_check_failed(detail, "its loss '%s' is %.6g, and %.6g %s: %s", a->name[i],
@@ -89,8 +91,9 @@ static mf_verdict same(const losses *a, const losses *b, const char *what, const
     return MF_CHECK_PASS;
 }
 
-/* Losses of batches that hold the same tokens 1, 2, 4 and 8 times. A mean stays; a loss that
- * compares tokens with one another may grow by the logarithm of their number. */
+/* Compares losses of batches that contain the same tokens 1, 2, 4 and 8 times. A mean does not
+ * change. A loss that compares tokens with one another may grow by the logarithm of
+ * their number. */
 static mf_verdict by_batch(const losses all[4], char detail[MF_CHECK_DETAIL])
 {
     for (int i = 0; i < all[0].n; i++) {
@@ -109,8 +112,9 @@ static mf_verdict by_batch(const losses all[4], char detail[MF_CHECK_DETAIL])
     return MF_CHECK_PASS;
 }
 
-/* The same for texts that hold their tokens 1, 2, 4 and 8 times, where a router that looks back
- * may find other losses: only growth faster than a logarithm fails the check, and halving. */
+/* Compares losses of texts that contain their tokens 1, 2, 4 and 8 times. A router that reads
+ * earlier tokens may compute other losses there. So the check fails only if a loss grows faster
+ * than a logarithm, or is halved. */
 static mf_verdict by_length(const losses all[4], char detail[MF_CHECK_DETAIL])
 {
     for (int i = 0; i < all[0].n; i++) {

@@ -1,5 +1,5 @@
-/* Unusual numbers: NaN, Inf, zeros, denormals, saturated routing. They must not crash the
- * plugin, and must not spread to other sequences. */
+/* Unusual numbers: NaN, Inf, zeros, denormals, saturated routing. None of them may crash the
+ * plugin or spread to other sequences. */
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@
 typedef struct odd {
     const char *name;
     float value;
-    bool clean; /* everything must be finite afterwards */
+    bool clean; /* all results must be finite afterwards */
 } odd;
 
 static const odd odds[] = {{"a row of zeros", 0, true},
@@ -22,8 +22,8 @@ static const odd odds[] = {{"a row of zeros", 0, true},
                            {"a row of -Inf", -(float)INFINITY, false},
                            {"a row of NaN", (float)NAN, false}};
 
-/* Whether the plugin reads other tokens. Even a token that gets weight 0 can then spoil the
- * result of another one, because 0 * Inf is NaN. */
+/* Whether the plugin reads other tokens. Then even a token with weight 0 can make the result of
+ * another token NaN, because 0 * Inf is NaN. */
 static bool mixes_tokens(const mf_harness *h)
 {
     const mf_loaded *p = h->spec.plugin;
@@ -31,8 +31,8 @@ static bool mixes_tokens(const mf_harness *h)
            (p->kind == MF_ADAPTER && mf_harness_sees_sequences(h));
 }
 
-/* Whether a value of another sequence is not finite or, unless the plugin reads other tokens, a
- * value of the token before the odd one. why: names the token. */
+/* Whether a non-finite value appears in another sequence. Unless the plugin reads other tokens,
+ * the token before the odd token must stay finite, too. why: names the token. */
 static bool spread(const mf_harness *harness, char *why, size_t size)
 {
     const int64_t seq = harness->spec.seq, d = harness->spec.dim;
@@ -60,7 +60,7 @@ static mf_verdict try_row(const mf_loaded *plugin, const odd *o, bool training,
     if (rc == MF_OK) {
         float *x = mf_tensor_input(harness->x);
         for (int32_t j = 0; j < spec.dim; j++)
-            x[spec.dim + j] = o->value; /* the second token of the first sequence */
+            x[spec.dim + j] = o->value; /* changes the second token of the first sequence */
         rc = mf_harness_run(harness, NULL);
     }
     mf_verdict v = MF_CHECK_PASS;
@@ -79,8 +79,8 @@ static mf_verdict try_row(const mf_loaded *plugin, const odd *o, bool training,
     return v;
 }
 
-/* Divides the logits of the stub router by 1e-3, so that probabilities are 0 and 1. A router
- * under check gets an x that is 1e4 times as large. */
+/* Divides the logits of the stub router by 1e-3, so that probabilities are 0 and 1. For a
+ * router under check, x is multiplied by 1e4 instead. */
 static mf_verdict saturate(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL])
 {
     mf_harness_spec spec = mf_check_spec(plugin);
@@ -141,7 +141,7 @@ static mf_verdict odd_steps(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL
                               .layers = stats};
         mf_plughost_set_step(harness->host, step.step);
         rc = mf_instance_on_step(harness->controller, &step);
-        /* it may report that it cannot continue */
+        /* the plugin may report that it cannot continue */
         if (rc == MF_ECONFIG || rc == MF_ENONFINITE) rc = MF_OK;
     }
     mf_harness_free(harness);

@@ -1,6 +1,7 @@
-/* Ops of a plugin alone, on the inputs of its examples (mf_op_example): the same bits with 1, 2
- * and 4 threads, every element of every output written and nothing else, gradients close to
- * central differences. The functions are called on memory with guard bytes around it. */
+/* Ops of a plugin alone, on the inputs of their examples (mf_op_example). The results must have
+ * the same bits with 1, 2 and 4 threads. Every element of every output must be written and no
+ * other memory. Gradients must be close to central differences. The functions are called on
+ * memory with guard bytes around it. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -148,7 +149,8 @@ static bool intact(const guarded *b)
     return true;
 }
 
-/* One call of a function of the op, with its views and their buffers, which drop frees. */
+/* One call of a function of the op, with its views and their buffers. drop frees
+ * the buffers. */
 typedef struct direct {
     mf_launch launch;
     mf_call call;
@@ -208,8 +210,8 @@ static int begin(direct *d, const alone *a, size_t work, int content)
     return rc;
 }
 
-/* Adds input i of the op. read: whether the function may read its values; else they
- * are NULL. */
+/* Adds input i of the op. read: whether the function may read its values; otherwise its pointer
+ * is NULL. */
 static int add_input(direct *d, const alone *a, int i, bool read)
 {
     const mf_op_example *e = a->e;
@@ -286,7 +288,7 @@ static int untouched(const direct *d, const alone *a, const char *function)
     return MF_OK;
 }
 
-/* Checks that two calls give the same outputs although outputs and work held other
+/* Checks that two calls write the same outputs although outputs and work buffer contained other
  * bytes before. */
 static int same_outputs(const direct *one, const direct *two, const alone *a,
                         const char *function)
@@ -348,8 +350,8 @@ static int slopes(const mf_op_example *e, mf_gradcheck_report *report)
     return rc;
 }
 
-/* Checks an op whose gradient is a rule of its own (straight-through): a gradient must exist,
- * and its values must be finite. */
+/* Checks a straight-through op, whose gradient is a rule of its own. A gradient must exist, and
+ * its values must be finite. */
 static int own_rule(const mf_op_example *e)
 {
     mf_tensor *to[MF_OP_MAX_IN];

@@ -1,6 +1,6 @@
 /* The state of the process after functions of a plugin have run: descriptors, threads,
- * children, signal handlers, environment, locale, umask, current folder; and the stack that
- * they need. Other plugins and the program depend on this state. */
+ * children, signal handlers, environment, locale, umask, current folder, and the stack that the
+ * functions use. Other plugins and the program depend on this state. */
 #include <dirent.h>
 #include <errno.h>
 #include <locale.h>
@@ -88,7 +88,7 @@ static void take_state(state *s)
     if (!getcwd(s->folder, sizeof s->folder)) s->folder[0] = '\0';
 }
 
-/* Whether two states differ. why: the first difference, in words. */
+/* Whether two states differ. why: describes the first difference. */
 static bool changed(const state *a, const state *b, char *why, size_t size)
 {
     for (int fd = 0; fd < FDS; fd++) {
@@ -161,7 +161,7 @@ static void *use_in_thread(void *arg)
     return NULL;
 }
 
-/* Bytes of stack that the steps touch; -1: could not be measured. */
+/* Bytes of stack that the steps use; -1: they could not be measured. */
 static long stack_of(const mf_harness_spec *spec)
 {
     deep d = {.spec = spec, .rc = MF_ERUN};
@@ -174,7 +174,7 @@ static long stack_of(const mf_harness_spec *spec)
         if (pthread_attr_setstack(&attr, stack, STACK) == 0 &&
             pthread_create(&thread, &attr, use_in_thread, &d) == 0) {
             pthread_join(thread, NULL);
-            long clean = 0; /* untouched pages read as zero */
+            long clean = 0; /* counts pages that were not written: they read as zero */
             while (clean < STACK && stack[clean] == 0)
                 clean++;
             if (d.rc == MF_OK) used = STACK - clean;
@@ -187,9 +187,9 @@ static long stack_of(const mf_harness_spec *spec)
 
 /* ---- the check ---- */
 
-/* A plugin's functions leave the process as they found it, and need at most 1 MiB more stack
- * than a stub. The check does not cover files that the plugin writes, the network, and what a
- * constructor does before the state is first recorded. */
+/* A plugin's functions do not change the state of the process, and need at most 1 MiB more
+ * stack than a stub. The check does not cover files that the plugin writes, the network, and
+ * the changes that a constructor makes before the state is first recorded. */
 mf_verdict mf_check_process(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL])
 {
     mf_harness_spec spec = mf_check_spec(plugin);
@@ -200,7 +200,7 @@ mf_verdict mf_check_process(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL
     plain.given = NULL;
     if (!plain.plugin || use(&plain, STEPS) != MF_OK) return mf_check_broke(detail, "the stub");
     state before, after;
-    mf_parallel(1024, no_work, NULL); /* now all threads of the program exist */
+    mf_parallel(1024, no_work, NULL); /* after this call all threads of the program exist */
     take_state(&before);
     int rc = use(&spec, MANY);
     for (int i = 0; i < INSTANCES && rc == MF_OK; i++)

@@ -1,5 +1,5 @@
-/* The data that a plugin may read: labels only if it says that it needs them, statistics of
- * layers and heads only if its flags do not say that it does without. */
+/* The data that a plugin may read. It may read labels only if it declares that it needs them,
+ * and statistics of layers and heads only if its flags do not declare that it reads none. */
 #include <stdio.h>
 #include <string.h>
 
@@ -27,7 +27,8 @@ static int other_labels(const mf_harness_spec *spec, bool *ret_changed, char *wh
     return rc;
 }
 
-/* Other sizes than those of the small harness: lengths of three ranges, drawn by the seed. */
+/* Draws sizes other than those of the small harness, in three ranges of lengths, from
+ * the seed. */
 static void draw_size(int draw, mf_harness_spec *spec)
 {
     enum { WHAT = 4200 };
@@ -39,7 +40,7 @@ static void draw_size(int draw, mf_harness_spec *spec)
                    mf_check_number(draw, WHAT + 3, 1, 2));
 }
 
-/* As other_labels, at the size of the small harness, then at drawn ones. */
+/* Like other_labels, first with the sizes of the small harness, then with drawn sizes. */
 static int at_sizes(mf_harness_spec spec, bool *ret_changed, char *why, size_t size)
 {
     const int draws = mf_check_thorough() ? 12 : 3;
@@ -49,13 +50,13 @@ static int at_sizes(mf_harness_spec spec, bool *ret_changed, char *why, size_t s
         spec = small;
         draw_size(i, &spec);
         rc = other_labels(&spec, ret_changed, why, size);
-        if (mf_check_declined(rc)) rc = MF_OK; /* made for other sizes */
+        if (mf_check_declined(rc)) rc = MF_OK; /* the plugin supports only other sizes */
     }
     return rc;
 }
 
-/* Without labels a plugin works or declines. One that works must give the same with other
- * labels, because a text that is generated has none. */
+/* Without labels a plugin works or declines. If it works, its results must not change with
+ * other labels, because a generated text has no labels. */
 mf_verdict mf_check_labels(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL])
 {
     for (int training = 0; training < 2; training++) {
@@ -92,7 +93,8 @@ mf_verdict mf_check_labels(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL]
 
 /* ---- statistics ---- */
 
-/* The flag by which a plugin says that it reads no statistics; NULL: it has no such flag. */
+/* Name of the flag by which a plugin of this kind declares that it reads no statistics; NULL:
+ * there is no such flag. */
 static const char *does_without(const mf_loaded *p)
 {
     if (p->kind == MF_CONTROLLER && p->table.controller.flags & MF_CONTROLLER_BLIND)
@@ -118,7 +120,7 @@ static int digest_after(const mf_harness_spec *spec, bool odd, char hash[33])
     return rc;
 }
 
-/* Steps have the same bits whatever the statistics are. */
+/* Steps must have the same bits whatever the statistics are. */
 mf_verdict mf_check_statistics(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL])
 {
     const char *says = does_without(plugin);

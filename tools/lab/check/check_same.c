@@ -19,8 +19,8 @@ static void hash_x(const mf_harness *harness, char out[33])
     mf_hash_bytes(mf_tensor_host(harness->x), n * sizeof(float), out);
 }
 
-/* Builds a harness and runs it `times` times. hash: digest of the last run; *ret_kept: the runs
- * left x unchanged. */
+/* Builds a harness and runs it `times` times. hash: digest of the last run; *ret_kept: whether
+ * the runs left x unchanged. */
 static int digest_of(const mf_harness_spec *spec, int times, char hash[33], bool *ret_kept)
 {
     mf_harness *harness = NULL;
@@ -118,8 +118,8 @@ bool mf_check_same_token(const mf_harness *a, int64_t t, const mf_harness *b, in
     return true;
 }
 
-/* Copies the inputs of sequence s of `from`, or as much as there is room for, to sequence t
- * of `to`. */
+/* Copies the inputs of sequence s of `from` to sequence t of `to`. If the sequences of `to` are
+ * shorter, only their length is copied. */
 static void copy_sequence(mf_harness *to, int32_t t, const mf_harness *from, int32_t s)
 {
     const size_t seq = (size_t)to->spec.seq, d = (size_t)from->spec.dim;
@@ -147,7 +147,7 @@ bool mf_check_looks_ahead(const mf_loaded *p)
            (p->kind == MF_EXPERT && (p->table.expert.flags & MF_EXPERT_NOT_CAUSAL) != 0);
 }
 
-/* Hook for ops that the plugin adds: notes the random ones. */
+/* Hook for ops that the plugin adds. It records the random ops. */
 static mf_tensor *see_random(void *arg, mf_graph *g, const mf_opdef *def, int n_in,
                              mf_tensor *const *in, const mf_attr *attr, int n_out,
                              mf_tensor **ret_out)
@@ -175,8 +175,8 @@ mf_verdict mf_check_skip(char detail[MF_CHECK_DETAIL], const char *why)
 
 /* ---- batch split ---- */
 
-/* In evaluation, routing and output of a sequence must be the same up to rounding in any batch
- * and at any index of the batch. */
+/* In evaluation, routing and output of a sequence must be the same, up to rounding, in any
+ * batch and at any index in the batch. */
 mf_verdict mf_check_batch_split(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL])
 {
     static const int32_t halves[2][2] = {{3, 0}, {1, 2}};
@@ -239,9 +239,9 @@ static void copy_beginnings(mf_harness *b, const mf_harness *a, int32_t keep)
     }
 }
 
-/* Runs two harnesses with the same first `keep` tokens of each sequence and other later ones.
- * *ret_sees: the adapter declares that it looks at other tokens, and nothing was run.
- * *ret_changed: the first of the equal tokens whose results differ; -1: none. */
+/* Runs two harnesses whose sequences agree in the first `keep` tokens and differ in later
+ * tokens. *ret_sees: the adapter declares that it reads other tokens, and nothing was run.
+ * *ret_changed: index of the first equal token whose results differ; -1: none. */
 static int later_tokens(const mf_harness_spec *spec, int32_t keep, bool *ret_sees,
                         int32_t *ret_changed, char *why, size_t size)
 {
@@ -251,8 +251,8 @@ static int later_tokens(const mf_harness_spec *spec, int32_t keep, bool *ret_see
     if (rc == MF_OK) rc = mf_harness_new(spec, &b);
     *ret_changed = -1;
     *ret_sees = rc == MF_OK && mf_harness_sees_sequences(a);
-    /* The random numbers of an expert depend on the row of an assignment in its input, and
-     * other tokens decide which row that is. So experts that draw are not compared
+    /* The random numbers of an expert depend on the index of an assignment in its input, and
+     * other tokens determine this index. So experts that use random numbers are not compared
      * in training. */
     const bool by_row =
         spec->plugin->kind == MF_EXPERT && spec->training && (d.dropout || d.other);
@@ -272,7 +272,8 @@ static int later_tokens(const mf_harness_spec *spec, int32_t keep, bool *ret_see
     return rc;
 }
 
-/* As later_tokens, with sequences that end behind the first `keep` tokens. */
+/* Like later_tokens, but the second harness has sequences that end after the first
+ * `keep` tokens. */
 static int no_later_tokens(const mf_harness_spec *spec, int32_t keep, int32_t *ret_changed,
                            char *why, size_t size)
 {
@@ -297,7 +298,8 @@ static int no_later_tokens(const mf_harness_spec *spec, int32_t keep, int32_t *r
     return rc;
 }
 
-/* One length of sequences of which the first `keep` tokens stay. *ret_sees: as later_tokens. */
+/* Compares for one length of sequences. The first `keep` tokens stay the same. *ret_sees: like
+ * in later_tokens. */
 static mf_verdict look_back(const mf_harness_spec *spec, int32_t keep, bool *ret_sees,
                             char detail[MF_CHECK_DETAIL])
 {
@@ -325,8 +327,8 @@ static mf_verdict look_back(const mf_harness_spec *spec, int32_t keep, bool *ret
                            when, (int)changed, (int)keep, why);
 }
 
-/* Later tokens do not change earlier ones, in evaluation and in training, in short and in long
- * sequences, unless the plugin declares that they do. */
+/* Later tokens must not change the results of earlier tokens, in evaluation and in training, in
+ * short and in long sequences. Plugins that declare such an influence are exempt. */
 mf_verdict mf_check_causality(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL])
 {
     enum { WHAT = 4000, LENGTHS = 3 };
@@ -427,7 +429,8 @@ mf_verdict mf_check_padding(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL
 /* ---- inactive heads ---- */
 
 /* Whether head 1 of q, k, v or heads has nearly equal values in layer 0 of two harnesses. all:
- * with both heads, [T, 2 widths]; one: with head 1 alone, [T, width]. why: what differs. */
+ * the harness with both heads, [T, 2 widths]; one: the harness with head 1 alone, [T, width].
+ * why: describes the difference. */
 static bool same_head(const mf_harness *all, const mf_harness *one, int part, char *why,
                       size_t size)
 {
@@ -448,8 +451,8 @@ static bool same_head(const mf_harness *all, const mf_harness *one, int part, ch
     return true;
 }
 
-/* If head 0 is inactive, the adapter receives only the values of head 1, and must return the
- * same values for it as before. */
+/* If head 0 is inactive, the adapter receives only the values of head 1. It must return the
+ * same values for head 1 as with both heads. */
 mf_verdict mf_check_inactive(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL])
 {
     if (plugin->kind != MF_ADAPTER) return mf_check_skip(detail, "asked of adapters only");
@@ -478,8 +481,8 @@ mf_verdict mf_check_inactive(const mf_loaded *plugin, char detail[MF_CHECK_DETAI
 
 /* ---- save and restore ---- */
 
-/* Steps from a copied state must give the same results as the original, so all relevant state
- * must be in parameters, buffers and live options. */
+/* Steps from a copied state must have the same results as steps of the original. So all
+ * relevant state must be in parameters, buffers and live options. */
 mf_verdict mf_check_restore(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL])
 {
     mf_harness_spec spec = mf_check_spec(plugin);

@@ -1,5 +1,5 @@
 /* State: values that instances share by mistake, parameters that no gradient reaches, and
- * results that depend on the process. */
+ * results that differ from process to process. */
 #include <stdio.h>
 #include <string.h>
 
@@ -51,7 +51,7 @@ static bool same_bits(const mf_tensor *a, const mf_tensor *b, const char *what, 
     return false;
 }
 
-/* Whether the first layer of two harnesses has the same routing, output and buffers. */
+/* Whether the first layers of two harnesses have the same routing, output and buffers. */
 static bool same_layer(const mf_harness *a, const mf_harness *b, char *why, size_t size)
 {
     const mf_param *p;
@@ -71,7 +71,7 @@ static bool same_layer(const mf_harness *a, const mf_harness *b, char *why, size
     return true;
 }
 
-/* A harness after some runs. */
+/* Makes a harness and runs it some times. */
 static int used(const mf_harness_spec *spec, int runs, mf_harness **ret)
 {
     int rc = mf_harness_new(spec, ret);
@@ -82,8 +82,8 @@ static int used(const mf_harness_spec *spec, int runs, mf_harness **ret)
     return rc;
 }
 
-/* The first layer of a model computes the same bits, and keeps the same buffers, whether the
- * second one exists or not. */
+/* The first layer of a model must compute the same bits, and keep the same buffers, with and
+ * without a second layer. */
 static mf_verdict layer_alone(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL])
 {
     enum { RUNS = 3 };
@@ -108,8 +108,9 @@ static mf_verdict layer_alone(const mf_loaded *plugin, char detail[MF_CHECK_DETA
 }
 
 /* Training steps of an instance must have the same bits if other instances are made, trained
- * and freed between them, and a layer the same ones with and without the next. So state belongs
- * to the instance, in its memory, parameters and buffers. */
+ * and freed between the steps. A layer must compute the same bits with and without the next
+ * layer. So state belongs to the instance: it is in the instance's memory, parameters
+ * and buffers. */
 mf_verdict mf_check_instances(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL])
 {
     mf_harness_spec spec = mf_check_spec(plugin);
@@ -150,7 +151,8 @@ typedef struct reached {
     bool by_gradient[PARAMS_MAX];
 } reached;
 
-/* Adds the trained parameters of a harness, and which of them a gradient reaches. */
+/* Adds the trained parameters of a harness to `all`, and whether a gradient reaches each
+ * of them. */
 static int reach(const mf_harness_spec *spec, reached *all)
 {
     mf_harness *harness = NULL;
@@ -172,9 +174,9 @@ static int reach(const mf_harness_spec *spec, reached *all)
     return rc;
 }
 
-/* A gradient must reach every parameter in one of some draws, with few or with many
- * experts. A parameter without a gradient never learns, but costs memory and looks like
- * part of the model. */
+/* A gradient must reach every parameter in at least one of some draws, with few or with many
+ * experts. A parameter without a gradient never learns, but needs memory and looks like a part
+ * of the model. */
 mf_verdict mf_check_parameters(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL])
 {
     static const int32_t experts[] = {4, 4, 4, 4, 8, 13, 32, 2, 64};
@@ -204,7 +206,7 @@ mf_verdict mf_check_parameters(const mf_loaded *plugin, char detail[MF_CHECK_DET
 
 /* ---- processes ---- */
 
-/* The results of an evaluation with padding. */
+/* Digest of the results of an evaluation with padding. */
 static int evaluated(mf_harness_spec spec, char hash[33])
 {
     mf_harness *harness = NULL;

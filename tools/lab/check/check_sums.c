@@ -1,6 +1,7 @@
-/* Sums over a step: a step has several micro-batches, on several ranks, and what a plugin
- * measures must be that of the step. A tally is, whatever the cut; a buffer that ops of a graph
- * write holds only what one process has seen, often only its last micro-batch. */
+/* Sums over a step. A step may have several micro-batches, on several ranks, and the
+ * measurements of a plugin must cover the whole step. A tally does, however the step is
+ * divided. A buffer that ops of a graph write contains only the data of one process, often only
+ * of its last micro-batch. */
 #include <stdio.h>
 #include <string.h>
 
@@ -9,9 +10,9 @@
 #include "lab/check/checks.h"
 #include "plugin/tallies.h"
 
-enum { HALVES = 2, NEAR = 100000 /* 1 / the tolerance of sums that are not whole */ };
+enum { HALVES = 2, NEAR = 100000 /* 1 / tolerance of real sums */ };
 
-/* A harness with the whole batch and one with half of it. */
+/* A harness with the whole batch, and a harness with half of it. */
 typedef struct pair {
     mf_harness *whole, *half;
     mf_draws draws;
@@ -42,7 +43,7 @@ static void copy_part(mf_tensor *from, mf_tensor *to, int part)
     if (in && out) memcpy(out, in + bytes * (size_t)part, bytes);
 }
 
-/* Runs the half with one part of the whole batch, and counts it. */
+/* Runs the half harness with one part of the whole batch, and counts the run. */
 static int run_part(const pair *p, int part)
 {
     copy_part(p->whole->x, p->half->x, part);
@@ -62,7 +63,7 @@ static bool same_number(double a, double b, bool exact)
     return exact ? a == b : mf_check_close(a, b, 1.0 / NEAR);
 }
 
-/* Whether two harnesses have the same tallies; why: the first that differs. */
+/* Whether two harnesses have the same tallies. why: names the first tally that differs. */
 static bool same_tallies(const mf_harness *a, const mf_harness *b, char *why, size_t size)
 {
     const double *x, *y;
@@ -81,7 +82,7 @@ static bool same_tallies(const mf_harness *a, const mf_harness *b, char *why, si
     return true;
 }
 
-/* The first buffer that differs between two harnesses; NULL: none does. */
+/* Name of the first buffer that differs between two harnesses; NULL: none. */
 static const char *other_buffer(const mf_harness *a, const mf_harness *b, bool exact)
 {
     for (int i = 0; i < mf_store_count(a->store); i++) {
@@ -94,7 +95,7 @@ static const char *other_buffer(const mf_harness *a, const mf_harness *b, bool e
     return NULL;
 }
 
-/* Whether all tallies are whole; *ret_n: how many there are. */
+/* Whether the values of all tallies are whole numbers. *ret_n: number of tallies. */
 static bool all_whole(const mf_harness *h, int *ret_n)
 {
     const double *sum;
@@ -108,7 +109,7 @@ static bool all_whole(const mf_harness *h, int *ret_n)
 
 /* ---- tallies ---- */
 
-/* Whether the halves of a batch are routed as the whole is. */
+/* Whether the halves of a batch are routed like the whole batch. */
 static bool divides(const mf_loaded *plugin, const pair *p)
 {
     if (plugin->kind == MF_ROUTER && plugin->table.router.flags & MF_ROUTER_TRAIN_BATCH)
@@ -116,8 +117,8 @@ static bool divides(const mf_loaded *plugin, const pair *p)
     return !p->draws.other && !p->draws.dropout && !p->whole->out[0].routing.token;
 }
 
-/* A batch at once and its halves as two micro-batches have the same tallies, and the same
- * buffers after the step. */
+/* A batch at once, and its halves as two micro-batches, must have the same tallies, and the
+ * same buffers after the step. */
 static mf_verdict in_halves(const pair *p, bool whole, char detail[MF_CHECK_DETAIL])
 {
     char why[240] = "their number";
@@ -140,7 +141,7 @@ static mf_verdict in_halves(const pair *p, bool whole, char detail[MF_CHECK_DETA
                            name);
 }
 
-/* Padded tokens are in no tally. */
+/* Padded tokens must not count in any tally. */
 static mf_verdict without_padding(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL])
 {
     pair p;
@@ -150,7 +151,8 @@ static mf_verdict without_padding(const mf_loaded *plugin, char detail[MF_CHECK_
     if (rc == MF_OK) {
         const int64_t d = p.whole->spec.dim;
         mf_harness_count(p.whole);
-        mf_harness_count(p.half); /* both hold a step of one micro-batch */
+        mf_harness_count(p.half); /* now both harnesses have counted a step of
+                                   * one micro-batch */
         const float *mask = mf_tensor_input(p.whole->in.mask);
         float *x = mf_tensor_input(p.whole->x);
         int32_t *ids = mf_tensor_input(p.whole->in.token_ids);
@@ -181,7 +183,7 @@ static mf_verdict without_padding(const mf_loaded *plugin, char detail[MF_CHECK_
 
 /* ---- buffers that ops write ---- */
 
-/* The first buffer that an op of the training graph writes; NULL: none. */
+/* Name of the first buffer that an op of the training graph writes; NULL: none. */
 static const char *written_buffer(const mf_harness *h)
 {
     for (int i = 0; i < mf_graph_nodes(h->g); i++) {
@@ -193,8 +195,8 @@ static const char *written_buffer(const mf_harness *h)
     return NULL;
 }
 
-/* Sets *ret if a step of both parts, in the order `first`, other, leaves the buffers of a step
- * of the last part alone. */
+/* Makes a step of both parts, `first` before the other. Sets *ret if the buffers then are the
+ * same as after a step with only the last part. */
 static int keeps_last(const mf_loaded *plugin, int first, bool *ret)
 {
     pair both, last;

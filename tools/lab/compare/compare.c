@@ -1,5 +1,5 @@
 /* Prepares a comparison: checks every router and writes the plan and the configurations of the
- * runs. Nothing is written before everything has been checked. */
+ * runs. Nothing is written before all checks have passed. */
 #include "lab/compare/compare_parts.h"
 #include "lab/compare/compare_search.h"
 
@@ -20,7 +20,7 @@ const char *const mf_equal_names[] = {"steps", "params", "time", NULL};
 
 /* ---- configurations ---- */
 
-/* The configuration of one router, or of its pilot. */
+/* Loads the configuration of one router, or of the router's pilot run. */
 static int load(const mf_compare *c, const mf_compare_router *r, bool pilot, mf_config **ret)
 {
     const mf_compare_spec *s = c->spec;
@@ -58,7 +58,7 @@ static int text_of(const mf_compare *c, const mf_compare_router *r, bool pilot, 
     *ret = NULL;
     int rc = load(c, r, pilot, &config);
     if (rc == MF_OK) {
-        config->train.seed = 0; /* set for each run */
+        config->train.seed = 0; /* each run sets its own seed */
         config->train.threads = 0;
         rc = mf_config_text(config, "a configuration", ret, &size);
     }
@@ -138,8 +138,8 @@ static int name_router(mf_compare *c, mf_compare_router *r)
 
 /* ---- checks ---- */
 
-/* Reads the dimensions that the data decide, from the model without experts, so that they
- * depend on no router. */
+/* Reads the dimensions that the data determine. The model is built without experts, so that the
+ * dimensions do not depend on a router. */
 static int read_dimensions(const mf_compare *c, mf_model_dims *ret)
 {
     mf_config *config;
@@ -191,8 +191,9 @@ static int count_params(const mf_compare *c, const mf_compare_router *r,
     return rc;
 }
 
-/* Skips the router for the reason of the last error. If the machine failed since the number of
- * faults was `faults`, that says nothing of the router, and is an error. */
+/* Skips the router, with the last error as the reason. If a fault of the machine has occurred
+ * since the number of faults was `faults`, the error says nothing about the router, and is
+ * returned instead. */
 static int refuse(mf_compare_router *r, int rc, unsigned long faults)
 {
     if (rc == MF_OK || rc == MF_ENOMEM || mf_faults() != faults) return rc;
@@ -202,8 +203,8 @@ static int refuse(mf_compare_router *r, int rc, unsigned long faults)
     return r->refused ? MF_OK : MF_ENOMEM;
 }
 
-/* Invalid options are an error if the user named the router. Otherwise, and always if the
- * plugin is refused (MF_EPLUGIN), the router is skipped. */
+/* Invalid options are an error if the user named the router. Otherwise the router is skipped.
+ * It is also always skipped if the plugin is refused (MF_EPLUGIN). */
 static int judge_options(const mf_compare *c, mf_compare_router *r)
 {
     const unsigned long faults = mf_faults();
@@ -254,9 +255,10 @@ static int fit_hidden(const mf_compare *c, mf_compare_router *r, const mf_model_
     return count_params(c, r, dims, &r->params, &r->params_active, &r->params_router);
 }
 
-/* If the user named no baseline, and the chosen one does not fit the model, the first router
- * that does becomes the baseline. A plugin that cannot be loaded is another case: it may exist
- * again when the comparison is continued, and the baseline must not change meanwhile. */
+/* If the user named no baseline, and the chosen baseline does not fit the model, the first
+ * router that fits becomes the baseline. If its plugin cannot be loaded, the baseline stays:
+ * the plugin may exist again when the comparison is continued, and the baseline must not
+ * change meanwhile. */
 static int judge_baseline(mf_compare *c)
 {
     const mf_compare_router *b = &c->routers[c->baseline];
@@ -273,10 +275,10 @@ static int judge_baseline(mf_compare *c)
                    b->refused);
 }
 
-/* ---- OUT ---- */
+/* ---- the folder OUT ---- */
 
-/* Whether this is the name of a temporary plan, which is being written or was left by a
- * killed process. */
+/* Whether this is the name of a temporary plan file. A process is writing this file, or a
+ * killed process has left it. */
 static bool is_draft(const char *name)
 {
     static const char begin[] = "plan.json.", end[] = ".tmp";
@@ -285,9 +287,9 @@ static bool is_draft(const char *name)
            strcmp(name + n + 1 - sizeof end, end) == 0;
 }
 
-/* Accepts an empty or new folder, or a comparison. Another process may be creating the
- * comparison: its plan is the first file in the folder. So a folder with other files has a plan
- * by now, even if it had none a moment before. */
+/* Accepts an empty or new folder, or the folder of a comparison. Another process may be
+ * creating the comparison. Its first file in the folder is the plan. So a folder with other
+ * files contains a plan by now, even if it contained none a moment before. */
 static int judge_out(const mf_compare_spec *s)
 {
     const char *out = s->out;
@@ -309,7 +311,7 @@ static int judge_out(const mf_compare_spec *s)
     return rc;
 }
 
-/* The first line that differs, for a message. */
+/* Writes the first line that differs, for a message. */
 static void first_difference(const char *a, const char *b, char *out, size_t size)
 {
     while (*a != '\0' && *b != '\0') {
@@ -324,7 +326,8 @@ static void first_difference(const char *a, const char *b, char *out, size_t siz
     snprintf(out, size, "one has more keys");
 }
 
-/* *ret_same: the file exists and has this text. MF_EUSAGE if it has another text. */
+/* *ret_same: whether the file exists and has this text. Fails with MF_EUSAGE if it has
+ * another text. */
 static int judge_config(const char *path, const char *text, bool *ret_same)
 {
     char *there = NULL, why[512];
@@ -354,7 +357,7 @@ int mf_compare_keep_config(mf_compare *c, mf_compare_router *r)
     return rc;
 }
 
-/* With equal time, reads the number of steps from an existing config.ini, which was written
+/* With equal time, reads the number of steps from an existing config.ini, which is written
  * after the pilot runs. */
 static int take_steps(mf_compare *c, mf_compare_router *r)
 {
@@ -390,8 +393,8 @@ static int write_pilot(const mf_compare *c, const mf_compare_router *r)
     return rc;
 }
 
-/* A comparison that came from somebody else may have links to files of the user who
- * resumes it. */
+/* Refuses links in OUT. A comparison made by somebody else may contain links to files of the
+ * user who resumes it. */
 static int refuse_links(const mf_compare *c)
 {
     int rc = MF_OK;
@@ -449,7 +452,7 @@ static int read_routers(mf_compare *c)
     return rc;
 }
 
-/* The plugin's name for a name or path; the text itself if it cannot be loaded. */
+/* The plugin's name for a name or path. If the plugin cannot be loaded, the text itself. */
 static const char *name_of(const char *plugin)
 {
     const mf_loaded *loaded;
@@ -458,8 +461,8 @@ static const char *name_of(const char *plugin)
     return plugin;
 }
 
-/* Names for people. A plugin's file has the name of its plugin, unless another router of the
- * comparison has that name, too: then both are said. */
+/* Sets the names that people see. A file of a plugin is shown by the plugin's name. If another
+ * router of the comparison has the same name, name and file are shown. */
 static int show_names(mf_compare *c)
 {
     for (int i = 0; i < c->n_routers; i++) {
@@ -477,7 +480,7 @@ static int show_names(mf_compare *c)
         bool twice = false;
         for (int k = 0; k < c->n_routers; k++)
             twice = twice || (k != i && strcmp(c->routers[k].name, r->name) == 0);
-        /* changed names are longer, so that they equal no name that is compared later */
+        /* changed names are longer, so they equal no name that is compared later */
         if (!twice || strcmp(r->name, r->entry.label) == 0) continue;
         r->name = mf_arena_strf(c->arena, "%s (%s)", r->name, r->entry.label);
         if (!r->name) return MF_ENOMEM;

@@ -1,6 +1,6 @@
-/* Runs in separate processes: this program, started by spawn (after a plain fork, the first
- * parallel region hangs). Each has its own process group, so that an interrupt at the terminal
- * reaches it once, through its parent. */
+/* Runs in separate processes: the child is this program, started by spawn (after a plain fork,
+ * the first parallel region hangs). Each run has its own process group, so that an interrupt at
+ * the terminal reaches it only once, through its parent. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -27,7 +27,8 @@ extern char **environ;
 
 /* ---- the claim ---- */
 
-/* Files of a comparison may have further names if somebody copied it by hard links. */
+/* Makes sure that the file has no other name, by copying it if necessary. Files of a comparison
+ * have other names if somebody copied it by hard links. */
 static int own(const char *path)
 {
     bool copied;
@@ -61,7 +62,8 @@ void mf_compare_unclaim(int fd)
 
 /* ---- starting ---- */
 
-/* *ret_again: there is a checkpoint to resume. A directory without one is removed. */
+/* *ret_again: whether there is a checkpoint to resume. A directory without a checkpoint
+ * is removed. */
 static int judge_dir(const mf_compare_run *run, bool *ret_again)
 {
     int64_t *steps = NULL;
@@ -70,7 +72,7 @@ static int judge_dir(const mf_compare_run *run, bool *ret_again)
     if (!mf_exists(run->dir)) return MF_OK;
     if (mf_rundir_is(run->dir)) {
         mf_rundir *dir = NULL;
-        int rc = mf_rundir_open(run->dir, &dir); /* no other process writes there */
+        int rc = mf_rundir_open(run->dir, &dir); /* no other process writes to the directory */
         if (rc != MF_OK) return rc;
         if (mf_is_dir(dir->ckpt)) rc = mf_ckpt_list(dir->ckpt, &steps, &n);
         mf_rundir_close(dir);
@@ -81,8 +83,8 @@ static int judge_dir(const mf_compare_run *run, bool *ret_again)
     return n > 0 ? MF_OK : mf_remove_tree(run->dir);
 }
 
-/* Input, output and descriptors of a run. Without memory an action is not added, and the run
- * would write to the terminal. Returns an errno. */
+/* Sets up standard input, output and descriptors of a run. All actions must be added: if one is
+ * missing for lack of memory, the run would write to the terminal. Returns an errno. */
 static int add_actions(posix_spawn_file_actions_t *a, const char *log, int claim)
 {
     int why = posix_spawn_file_actions_addopen(a, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
@@ -90,7 +92,7 @@ static int add_actions(posix_spawn_file_actions_t *a, const char *log, int claim
         why = posix_spawn_file_actions_addopen(
             a, STDOUT_FILENO, log, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW, 0666);
     if (why == 0) why = posix_spawn_file_actions_adddup2(a, STDOUT_FILENO, STDERR_FILENO);
-    /* A copy to the same number clears close-on-exec in the child only. */
+    /* a copy to the same number clears close-on-exec only in the child */
     if (why == 0) why = posix_spawn_file_actions_adddup2(a, claim, claim);
     return why;
 }
@@ -119,8 +121,8 @@ static int spawn(const char *const *argv, const char *log, int claim, pid_t *ret
     return rc;
 }
 
-/* The command of a run. The files of plugins that the person has allowed go with it: the run
- * reads a configuration of its own, in a folder that others may have made. In the arena. */
+/* Builds the command of a run, in the arena. It includes the plugin files that the user has
+ * allowed: the run reads its own configuration, in a folder that others may have made. */
 static const char **command(const mf_compare *c, const char *what, const mf_compare_run *run,
                             bool again, mf_arena *arena)
 {
@@ -180,7 +182,7 @@ int mf_compare_child_begin(int argc, char **argv, int *ret_skip)
     int i = 3;
     if (argc < 4 || !mf_parse_i64(argv[2], &parent))
         return mf_fail(MF_EUSAGE, "usage: %s %s PROCESS [/FILE...] VERB...", argv[0], argv[1]);
-    /* If the comparison is killed, its runs save and end, so that the next process can
+    /* If the comparison is killed, its runs save and end. The next process can then
      * continue them. */
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (getppid() != (pid_t)parent) return mf_fail(MF_ERUN, "the comparison has ended");

@@ -7,7 +7,7 @@
 #include "lab/compare/compare_parts.h"
 
 #define POWER      0.8
-#define CONFIDENCE 0.8 /* confidence of the effect for which seeds are planned */
+#define CONFIDENCE 0.8 /* confidence of the effect from which numbers of seeds are planned */
 #define MOST_SEEDS 1000
 
 const char *mf_verdict_name(mf_verdict v)
@@ -17,7 +17,7 @@ const char *mf_verdict_name(mf_verdict v)
     return names[v];
 }
 
-/* Whether no run of the router has a result, and none will have. */
+/* Whether no run of the router has a result or will have a result. */
 static bool all_failed(const mf_compare *c, const mf_compare_router *r)
 {
     for (int32_t s = 0; s < c->spec->seeds; s++)
@@ -57,8 +57,8 @@ static double value_of(const mf_run_result *r, mf_quality by)
                                      : r->task_loss;
 }
 
-/* Whether losses per token cannot be compared: the runs have different numbers of bytes per
- * token, and all losses are known in bits per byte. */
+/* Whether losses per token are not comparable, and bits per byte replace them: the runs have
+ * different numbers of bytes per token, and all losses are known in bits per byte. */
 static bool tokens_differ(const mf_compare *c)
 {
     double first = (double)NAN;
@@ -87,7 +87,7 @@ static mf_quality by_what(const mf_compare *c)
     return c->by;
 }
 
-/* Quality of a router's runs by seed; NaN if there is none. */
+/* Quality of a router's runs by seed; NaN for a run without a result. */
 static void qualities(const mf_compare *c, mf_quality by, const mf_compare_router *r,
                       double *ret)
 {
@@ -125,7 +125,7 @@ static void means(const mf_compare *c, mf_compare_row *row)
 
 /* ---- ranks ---- */
 
-/* 1 + the number of better ones + half the number of equal ones. */
+/* 1 + the number of better values + half of the number of equal values. */
 static double rank_among(const double *x, int n, int i, bool more_is_better)
 {
     double rank = 1;
@@ -186,7 +186,8 @@ static void give_verdicts(mf_compare_table *t, double *p, double *holm, bool acc
     for (int i = 0; i < t->n; i++)
         p[i] = t->rows[i].baseline ? (double)NAN : t->rows[i].p_flip;
     mf_holm(p, t->n, holm);
-    /* The level of the first step of Holm's correction, which the smallest p must pass. */
+    /* The level of the first step of Holm's correction, with which the smallest p
+     * is compared. */
     const double level = t->level / (t->compared > 0 ? t->compared : 1);
     t->detectable = mf_t_detectable(t->of->spec->seeds, level, POWER);
     for (int i = 0; i < t->n; i++) {
@@ -224,7 +225,7 @@ static void fill(mf_compare_table *t, double *values, double *one, double *two)
                 t->complete = false;
         t->n++;
     }
-    /* If the baseline was refused in its first run, there are no pairs. */
+    /* If the baseline was refused in its first run, there are no pairs to compare. */
     for (int i = 0; i < t->n; i++) {
         mf_compare_row *row = &t->rows[i];
         const double *mine = values + i * seeds;

@@ -6,7 +6,7 @@
 
 #include "lab/compare/compare.h"
 
-#define MF_PILOT_STEPS 40 /* steps whose speed is measured for equal time */
+#define MF_PILOT_STEPS 40 /* number of steps whose speed is measured for equal time */
 
 /* ---- compare.c ---- */
 /* Writes OUT/ROUTER/config.ini. If the file exists with another text, fails with MF_EUSAGE. */
@@ -14,33 +14,34 @@ int mf_compare_keep_config(mf_compare *c, mf_compare_router *r);
 
 /* ---- compare_plan.c ---- */
 int mf_compare_plan_write(const mf_compare *c);
-/* Reads looks, and `most` if the spec has none, from the plan in OUT, if there is one. */
+/* Reads the looks from the plan in OUT, and `most` if the spec does not set it. Does nothing if
+ * there is no plan. */
 int mf_compare_plan_looks(mf_compare *c);
-/* Writes the members of a plan into an object, and reads them: MF_EINPUT, without a message, if
- * one is wrong. */
+/* Write the members of a plan into an object, and read them. Reading fails with MF_EINPUT,
+ * without a message, if a member is wrong. */
 void mf_compare_plan_put(mf_jw *w, const mf_compare_spec *s, const char *baseline);
 int mf_compare_plan_take(mf_arena *arena, const mf_json *doc, mf_compare_spec *s);
 
 /* ---- compare_result.c ---- */
-/* Reads the results of a run. *ret_done: it has ended, with its last validation and checkpoint;
- * a missing or new run has not, and *ret stays unchanged. Fails if the run has a file that
- * cannot be read. */
+/* Reads the results of a run. *ret_done: whether the run has ended and has its last validation
+ * and checkpoint. For a missing or new run it is false, and *ret stays unchanged. Fails if the
+ * run has a file that cannot be read. */
 int mf_compare_result(const mf_compare_run *run, bool *ret_done, mf_run_result *ret);
-/* Steps done, from the last line of its metrics; 0 if there is none. */
+/* Number of finished steps, from the last line of the run's metrics; 0 if there is no line. */
 int64_t mf_compare_steps_done(const mf_compare_run *run);
 
 /* ---- compare_child.c ---- */
 /* Claims a run with a lock. The lock is held until mf_compare_unclaim or the end of this
  * process, and until the child that inherited it has ended. *ret_fd is -1 if another process
- * holds it. MF_EIO if the lock file cannot be opened or locked. */
+ * holds the lock. Fails with MF_EIO if the lock file cannot be opened or locked. */
 int mf_compare_claim(const mf_compare_run *run, int *ret_fd);
 void mf_compare_unclaim(int fd);
-/* Starts the run, or resumes it (*ret_again) if it has a checkpoint; a directory without one is
- * removed. claim: from mf_compare_claim. */
+/* Starts the run, or resumes it (*ret_again) if it has a checkpoint. A directory without a
+ * checkpoint is removed first. claim: from mf_compare_claim. */
 int mf_compare_start(const mf_compare *c, const mf_compare_router *r, const mf_compare_run *run,
                      int claim, pid_t *ret_pid, bool *ret_again);
-/* The last message of the run as a reason; NULL: no memory. The caller frees it with mf_free.
- * status: from waitpid. */
+/* The last message of the run, as the reason of its failure; NULL: out of memory. The caller
+ * frees it with mf_free. status: from waitpid. */
 char *mf_compare_last_words(const mf_compare_run *run, int status);
 
 #endif

@@ -1,5 +1,5 @@
 /* plan.json: the arguments of a comparison, so that it can be continued without repeating them.
- * The path of the configuration is stored in full, so it does not depend on the
+ * The path of the configuration is stored as an absolute path, so it does not depend on the
  * current folder. */
 #include <limits.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 #include "base/file/io.h"
 #include "lab/compare/compare_parts.h"
 
-/* Writes a path such that a call from another folder also finds the file. */
+/* Writes the path in a form with which a call from another folder also finds the file. */
 static void put_config(mf_jw *w, const char *config)
 {
     char path[PATH_MAX];
@@ -161,8 +161,8 @@ int mf_compare_plan_read(mf_arena *arena, const char *out, mf_compare_spec *ret)
     return rc;
 }
 
-/* The levels of the looks. Plans of early versions have none; at that time they followed from
- * the looks and from the number of seeds that was planned. */
+/* Reads the levels of the looks. Plans of early versions contain no levels. In those versions
+ * the levels followed from the looks and from the planned number of seeds. */
 static int read_levels(mf_compare *c, const mf_json *list, int32_t most, const char *path)
 {
     double total;
@@ -178,7 +178,8 @@ static int read_levels(mf_compare *c, const mf_json *list, int32_t most, const c
     return MF_OK;
 }
 
-/* Results that were shown used the plan of that time; another plan cannot undo this. */
+/* Refuses another value of `most` after results were shown: they used the plan of that time,
+ * and another plan cannot undo this. */
 static int judge_most(const mf_compare *c, int32_t most)
 {
     char planned[64] = "none was planned";

@@ -1,5 +1,6 @@
-/* The table of a comparison as text for people, in the columns of a terminal: in parts if it is
- * wider, with long names cut and written out below. */
+/* Prints the table of a comparison as text for people. It fits the width of the terminal: a
+ * wider table is printed in parts, and long names are shortened in the table and printed in
+ * full below. */
 #include <math.h>
 #include <stdarg.h>
 #include <string.h>
@@ -8,7 +9,7 @@
 #include "base/text/wrap.h"
 #include "lab/compare/compare_parts.h"
 
-/* Prints text whose lines are broken at blanks. */
+/* Prints text, breaking lines at blanks. */
 MF_PRINTF(3, 4)
 static void wrapped(FILE *out, int columns, const char *fmt, ...)
 {
@@ -28,7 +29,7 @@ static void number(FILE *out, double v, int width, int digits)
         fprintf(out, " %*.*f", width, digits, v);
 }
 
-/* "+0.0123 [-0.0010,+0.0256]" */
+/* Prints a difference with its interval: "+0.0123 [-0.0010,+0.0256]". */
 static void difference(FILE *out, const mf_estimate *d, int width)
 {
     char text[64];
@@ -41,7 +42,7 @@ static void difference(FILE *out, const mf_estimate *d, int width)
     fprintf(out, "  %-*s", width, text);
 }
 
-/* The width of the column of names: that of the longest, at most NAME_MOST. */
+/* The width of the column of names: the length of the longest name, at most NAME_MOST. */
 enum { NAME_MOST = 24 };
 static int name_width(const mf_compare *c)
 {
@@ -61,7 +62,7 @@ static void put_rank(FILE *out, const mf_compare_row *r)
         fprintf(out, "%4s", "-");
 }
 
-/* Writes a name, padded with blanks; a name that is too long is cut. */
+/* Writes a name, padded with blanks. A name that is too long is shortened. */
 static void put_name(FILE *out, int width, const char *name)
 {
     const char *safe = mf_shown(name);
@@ -69,14 +70,14 @@ static void put_name(FILE *out, int width, const char *name)
         fprintf(out, " %-*s", width, safe);
     } else {
         int n = width - 3;
-        /* never cut within a character */
+        /* a character is never split */
         while (n > 0 && ((unsigned char)safe[n] & 0xC0) == 0x80)
             n--;
         fprintf(out, " %.*s%*s", n, safe, width - n, "...");
     }
 }
 
-/* Prints what the table omits of names: the rest of a long one, and the file of a plugin. */
+/* Prints the names that the table shortens, and the files of plugins. */
 static void print_names(const mf_compare_table *t, FILE *out, int width)
 {
     for (int i = 0; i < t->n; i++) {
@@ -113,12 +114,13 @@ static void print_head(const mf_compare_table *t, FILE *out, int columns)
             mf_shown(base->name), t->compared);
 }
 
-/* Groups of columns. A terminal that is without space for all of them gets a table of each. */
+/* Groups of columns. If the terminal has too few columns for all of them, each group gets a
+ * table of its own. */
 enum { QUALITY = 1, TEST = 2, ROUTING = 4, ALL_PARTS = 7 };
-/* Widths of texts that are aligned left; at the end of a line they are not padded. */
+/* Widths of texts that are aligned left. At the end of a line they are not padded. */
 enum { DIFFERENCE = 26, VERDICT = 19, NEEDED = 5 };
-/* Columns of the terminal for all groups behind the names, and for the columns that some
- * tables add. */
+/* Columns of the terminal that all groups need after the names, and widths of the columns that
+ * only some tables have. */
 enum { ALL_COLUMNS = 148, PEARSON = 8, BEYOND_DELTA = 10 };
 
 static void print_titles(const mf_compare_table *t, FILE *out, int width, int parts)
@@ -208,7 +210,7 @@ static void print_faults(const mf_compare_table *t, FILE *out)
     }
 }
 
-/* The level that earlier looks have spent. */
+/* Prints the level that earlier looks have used. */
 static void print_looks(const mf_compare_table *t, FILE *out, int columns)
 {
     const mf_compare *c = t->of;

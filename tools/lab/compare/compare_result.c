@@ -13,7 +13,7 @@
 #include "run/metrics/metrics.h"
 #include "run/folder/rundir.h"
 
-/* Steps and parameters, which the run writes when it begins. */
+/* Reads the steps and parameters that the run writes when it begins. */
 static int read_manifest(const mf_compare_run *run, bool *ret_there, mf_run_result *r)
 {
     char *path = mf_path_join(run->dir, "manifest.json"), *text = NULL;
@@ -35,7 +35,8 @@ static int read_manifest(const mf_compare_run *run, bool *ret_there, mf_run_resu
     return rc;
 }
 
-/* Median over the logged steps except the first, which includes page faults and cold caches. */
+/* Median over the logged steps except the first, whose time includes page faults and
+ * cold caches. */
 static double median_speed(const mf_metrics_history *h)
 {
     double *speed = mf_alloc((size_t)h->n + 1, sizeof *speed), median = (double)NAN;
@@ -65,7 +66,7 @@ static void read_layers(const mf_metrics_record *v, mf_run_result *r)
     r->nmi_best = isnan(r->nmi) ? r->nmi : best;
 }
 
-/* Whether the run ended before its last step, as train.patience requires. */
+/* Whether the run ended before its last step, which happens with train.patience. */
 static bool has_ended(const mf_compare_run *run)
 {
     char *path = mf_path_join(run->dir, MF_RUN_ENDED);
@@ -74,7 +75,8 @@ static bool has_ended(const mf_compare_run *run)
     return ended;
 }
 
-/* Whether the checkpoint of the step is there. Someone may have removed all of them by then. */
+/* Whether the checkpoint of the step exists. The user may have removed all checkpoints by then;
+ * this counts as saved. */
 static int is_saved(const mf_compare_run *run, int64_t step, bool *ret)
 {
     char *folder = mf_path_join(run->dir, "ckpt"),

@@ -1,5 +1,5 @@
 /* Executes the runs of a comparison, several at a time, until all have a result. A process
- * starts a run only after it has claimed it, so no two processes execute the same run. */
+ * starts a run only after it has claimed the run, so no two processes execute the same run. */
 #include <math.h>
 #include <signal.h>
 #include <string.h>
@@ -10,9 +10,10 @@
 #include "base/error.h"
 #include "lab/compare/compare_parts.h"
 
-#define LOOK_EVERY 1.0 /* seconds between checks of runs that another process executes */
-#define SHORTEST   5   /* milliseconds between checks of own runs, if one began or ended */
-#define LONGEST    200 /* and if none has for a while */
+#define LOOK_EVERY 1.0 /* seconds between checks of runs that other processes execute */
+#define SHORTEST   5   /* milliseconds between checks of own runs after a run began or ended */
+/* milliseconds between checks if no run has begun or ended for a while */
+#define LONGEST 200
 
 typedef struct job {
     mf_compare_router *router; /* NULL: the slot is free */
@@ -24,11 +25,11 @@ typedef struct job {
 typedef struct pool {
     mf_compare *c;
     const mf_compare_watch *watch;
-    bool pilots; /* whether this pool runs the pilots or the other runs */
+    bool pilots; /* whether this pool executes the pilot runs; otherwise the other runs */
     job *jobs;   /* [size] */
     int size, active;
     double looked;
-    int wait; /* milliseconds, the last; 0: a run has begun or ended since */
+    int wait; /* length of the last wait in milliseconds; 0: a run has begun or ended since */
     bool stopping;
 } pool;
 
@@ -39,7 +40,7 @@ static int count(const pool *p)
     return p->pilots ? p->c->n_routers : p->c->n_routers * p->c->spec->seeds;
 }
 
-/* The i-th run; NULL if its router is not compared. */
+/* The i-th run in this order; NULL if its router is not compared. */
 static mf_compare_run *run_at(const pool *p, int i, mf_compare_router **ret_router)
 {
     mf_compare_router *r = &p->c->routers[i % p->c->n_routers];
@@ -75,7 +76,7 @@ static int keep_table(const pool *p)
 /* ---- a run ends ---- */
 
 /* Whether a run was refused: it ended with status 2 or 4 before its first step. Some refusals
- * come only when the graph is built; they apply to every seed. */
+ * occur only when the graph is built. They apply to every seed. */
 static bool refusal(const mf_compare_run *run, int status)
 {
     return WIFEXITED(status) && (WEXITSTATUS(status) == 2 || WEXITSTATUS(status) == 4) &&
@@ -127,7 +128,8 @@ static int reap(pool *p)
 
 /* ---- a run begins ---- */
 
-/* Takes the run if it is free. Another process may have ended it since it was last checked. */
+/* Claims the run if no process holds it. Another process may have ended the run since it was
+ * last checked. */
 static int take(pool *p, mf_compare_router *r, mf_compare_run *run, job *j)
 {
     bool done = false, again = false;
@@ -209,7 +211,8 @@ static void tick(const pool *p)
     p->watch->tick(p->watch->arg, steps, total);
 }
 
-/* The waits grow, so that short runs follow each other at once and long ones cost nothing. */
+/* Waits. The waits grow, so that short runs follow each other at once and long runs cause
+ * few checks. */
 static void wait_a_little(pool *p)
 {
     p->wait = p->wait == 0 ? SHORTEST : p->wait * 3 / 2;
@@ -247,8 +250,8 @@ static int run_pool(pool *p)
 
 /* ---- equal time ---- */
 
-/* Sets the numbers of steps: the baseline runs the configured steps, the others as many as fit
- * into its time. */
+/* Sets the numbers of steps. The baseline runs the configured steps; each other router runs as
+ * many as fit into the time of the baseline. */
 static int fit_steps(mf_compare *c)
 {
     const mf_compare_router *b = &c->routers[c->baseline];
@@ -278,7 +281,8 @@ static int run_stage(mf_compare *c, const mf_compare_watch *watch, bool pilots)
     pool p = {.c = c,
               .watch = watch,
               .pilots = pilots,
-              .size = pilots ? 1 : (int)c->spec->jobs}; /* a pilot is timed, so it runs alone */
+              .size = pilots ? 1 : (int)c->spec->jobs}; /* a pilot is timed, so it runs without
+                                                         * other runs beside it */
     return run_pool(&p);
 }
 

@@ -1,6 +1,6 @@
 /* Runs a search: one comparison of trials for each rung, then the choice of the winners. Trials
- * and choices are functions of the plan and of the results on disk, so a search that was
- * stopped continues by doing the same again. */
+ * and choices depend only on the plan and the results on disk. So a search that was stopped
+ * continues by running the same functions again. */
 #include "lab/compare/compare_search.h"
 
 #include <math.h>
@@ -12,8 +12,8 @@
 #include "base/log.h"
 #include "lab/compare/compare_parts.h"
 
-#define FACTOR      3  /* of steps from rung to rung, and of trials */
-#define LEAST_STEPS 10 /* of the first rung */
+#define FACTOR      3  /* factor by which steps grow and trials shrink from rung to rung */
+#define LEAST_STEPS 10 /* fewest steps of the first rung */
 
 bool mf_search_owns(const char *name)
 {
@@ -26,14 +26,15 @@ typedef struct {
     const mf_compare_spec *of;
 } checker;
 
-/* Loads the configuration with one value, so that a wrong one is named before anything runs. */
+/* Loads the configuration with one value, so that a wrong value is reported before any
+ * run starts. */
 static int judge_value(void *arg, const char *assignment, const char *option)
 {
     const mf_compare_spec *s = ((const checker *)arg)->of;
     mf_config *config = NULL;
     mf_assignment *a = mf_alloc((size_t)s->n_set + 1, sizeof *a);
     if (!a) return MF_ENOMEM;
-    /* Options of routers are known only with their plugin, which the trials load. */
+    /* Options of routers need the plugin, which only the trials load. */
     if (strncmp(assignment, "router.", 7) == 0) {
         mf_free(a);
         return MF_OK;
@@ -58,7 +59,7 @@ static int kept_of(int n)
     return n / FACTOR > 1 ? n / FACTOR : 1;
 }
 
-/* Plans the rungs: how many, and the steps of each. */
+/* Determines the number of rungs, and the steps of each rung. */
 static int plan_rungs(mf_search *s, const mf_config *c)
 {
     int64_t least = 1;
@@ -89,7 +90,7 @@ static int fill_trial(mf_search *s, mf_trial *t, int router, int setting)
     return t->label ? MF_OK : MF_ENOMEM;
 }
 
-/* The trials of the first rung, or those that the rung before has kept. */
+/* Fills in the trials of the first rung, or the trials that the previous rung has kept. */
 static int fill_rung(mf_search *s, int number)
 {
     mf_rung *r = &s->rungs[number];
@@ -120,7 +121,7 @@ static int join(mf_arena *arena, const mf_rung *r, const char **ret)
     return MF_OK;
 }
 
-/* The comparison of the trials of a rung. */
+/* Sets up the comparison of the trials of a rung. */
 static int rung_spec(mf_search *s, int number, int64_t warmup, int64_t steps,
                      mf_compare_spec *ret)
 {
@@ -138,7 +139,8 @@ static int rung_spec(mf_search *s, int number, int64_t warmup, int64_t steps,
     for (int i = 0; i < of->n_set; i++)
         set[i] = of->set[i];
     ret->set = set;
-    if (r->steps > 0 && r->steps < steps) { /* the warmup keeps its share of the steps */
+    /* the warmup keeps its share of the number of steps */
+    if (r->steps > 0 && r->steps < steps) {
         const char *n = mf_arena_strf(s->arena, "train.steps=%lld", (long long)r->steps);
         const char *w = mf_arena_strf(s->arena, "train.warmup=%lld",
                                       (long long)(warmup * r->steps / steps));
@@ -163,7 +165,8 @@ static void take_results(mf_rung *r, const mf_compare_table *t)
             }
 }
 
-/* Whether a is better than b: with all runs, then by the mean, then the earlier one. */
+/* Whether a is better than b. A trial without failed runs is better; then the mean decides,
+ * then the order of the trials. */
 static bool is_better(const mf_rung *r, const mf_trial *a, const mf_trial *b)
 {
     const bool a_clean = a->failed == 0, b_clean = b->failed == 0;
@@ -255,7 +258,8 @@ static int run_rung(mf_search *s, int number, const mf_config *config,
     return rc;
 }
 
-/* The comparison of the winners: with one router, against the configuration as it is. */
+/* Sets up the comparison of the winners. A single router is compared with the
+ * unchanged configuration. */
 static int make_final(mf_search *s)
 {
     const mf_rung *last = &s->rungs[s->n_rungs - 1];
@@ -295,7 +299,7 @@ int mf_search_run(mf_search *s, const mf_compare_watch *watch, int *ret_signal)
     return rc == MF_OK ? write_search(s) : rc;
 }
 
-/* The routers to search, and which of them is the baseline. */
+/* Reads the routers to search, and which of them is the baseline. */
 static int read_routers(mf_search *s, const mf_config *config)
 {
     const mf_compare_spec *of = s->of;

@@ -1,5 +1,6 @@
-/* search.json: the plan of a search, its trials and winners; and the same as text. What is read
- * back is only the plan: trials and choices follow from it and from the runs on disk. */
+/* search.json: the plan of a search, its trials and its winners. This file writes them, also as
+ * text for people. Only the plan is read back: trials and choices follow from the plan and from
+ * the runs on disk. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

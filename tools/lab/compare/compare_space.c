@@ -1,6 +1,6 @@
-/* Parses the grids and draws of a search and lists its trials. Numbers that are drawn are
- * written with six digits, and a trial is its text, so a restart cannot round them
- * otherwise than before. */
+/* Parses the grids and draws of a search and lists its trials. Drawn numbers are written
+ * with six digits, and a trial is stored as this text. So a restart cannot round
+ * them differently. */
 #include "lab/compare/compare_space.h"
 
 #include <ctype.h>
@@ -17,7 +17,7 @@ typedef enum { LIST, LOG, UNIFORM, WHOLE } kind;
 typedef struct {
     const char *key, *option;
     kind kind;
-    int n;              /* LIST: number of values */
+    int n;              /* number of values of a LIST */
     const char **value; /* [n] */
     double lo, hi;
 } axis;
@@ -118,7 +118,7 @@ static const char *drawn(mf_arena *arena, const axis *a, uint64_t seed, uint64_t
     return mf_arena_strf(arena, "%.6g", x);
 }
 
-/* The value of a grid in this combination; the last grid changes fastest. */
+/* The value of a grid in this combination. The last grid changes fastest. */
 static const char *of_grid(const axis *a, int n_grid, int i, int64_t combination)
 {
     for (int j = n_grid - 1; j > i; j--)

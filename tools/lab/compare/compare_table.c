@@ -1,5 +1,5 @@
-/* The table of a comparison as JSON, for scripts and the report. compare_print.c has the same
- * rows as text for people. */
+/* Writes the table of a comparison as JSON, for scripts and the report. compare_print.c prints
+ * the same rows as text for people. */
 #include <math.h>
 #include <string.h>
 

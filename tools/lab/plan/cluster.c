@@ -5,7 +5,8 @@
 #include "base/mem.h"
 #include "config/section.h"
 
-/* An option of a part of mf_plan_cluster, with the offset in that part. */
+/* An option of one part of mf_plan_cluster. Its offset counts from the beginning of
+ * that part. */
 #define OPTION(part, field, ...)                                                               \
     {                                                                                          \
         .name = #field,                                                                        \
@@ -89,7 +90,7 @@ int mf_plan_cluster_read(const char *path, mf_plan_cluster *ret)
     int first = MF_OK, rc = ini && arena ? mf_ini_load(ini, path) : MF_ENOMEM;
     *ret = (mf_plan_cluster){0};
     if (rc == MF_OK) rc = mf_sections_load(all, ret, ini, arena, NULL, &first);
-    /* A section that is not in the file has no line. */
+    /* An error about a section that is missing in the file has no line number. */
     if (rc == MF_ECONFIG) rc = mf_fail_in(rc, path);
     if (rc == MF_OK && ret->rank.tflops <= 0 && ret->rank.measured_gflops <= 0)
         rc = mf_fail(MF_ECONFIG,

@@ -1,8 +1,9 @@
-/* lab/plan/layouts.c: the model of a bare session in numbers, its memory, and all layouts.
+/* lab/plan/layouts.c: computes the sizes of the model of a bare session, its memory, and
+ * all layouts.
  *
- * Memory of layouts that moefw runs is that of run/cost.h, with what the ranks exchange; that
- * of others divides the parameters, and the planned memory of a micro-batch, by the ranks that
- * share them. */
+ * For layouts that moefw runs, the memory is computed by run/cost.h and includes what the ranks
+ * exchange. For other layouts, the parameters and the planned memory of a micro-batch are
+ * divided by the number of ranks that share them. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -70,11 +71,11 @@ typedef struct list {
     mf_plan_step step;
     mf_plan_choice *choice;
     int n, room, rc;
-    bool any;      /* moefw runs one of them */
-    char why[256]; /* why it does not run one, the last reason */
+    bool any;      /* moefw runs at least one layout */
+    char why[256]; /* why moefw does not run a layout; the last reason */
 } list;
 
-/* Bytes of a rank: parameters with gradients and moments, and the values of the micro-batches
+/* Bytes of a rank: parameters with gradients and moments, and the values of all micro-batches
  * that a pipeline has begun. */
 static double divided_memory(const list *a, const mf_plan_layout *l)
 {
@@ -91,8 +92,8 @@ static double divided_memory(const list *a, const mf_plan_layout *l)
            (double)a->cost->graphs / (double)(l->tensor * l->pipeline) * begun;
 }
 
-/* Bytes that the rank which sends most sends for a parameter. Layouts that moefw cannot run are
- * taken to send one part. */
+/* Bytes that a rank sends for a parameter, maximum over the ranks. Layouts that moefw cannot
+ * run are assumed to send one part. */
 static double bytes_of(const list *a, const mf_plan_layout *l, bool runs, bool shares)
 {
     const mf_config *c = a->s->config;
@@ -112,7 +113,8 @@ static double bytes_of(const list *a, const mf_plan_layout *l, bool runs, bool s
     return (double)most + sizeof(float);
 }
 
-/* Whether moefw trains with a layout whose ranks share the experts, but not as configured. */
+/* Whether moefw trains with a layout whose ranks share the experts. The present configuration
+ * may not set this. */
 static bool can_share(const list *a, const mf_plan_layout *l)
 {
     size_t bytes = 0;
@@ -124,7 +126,8 @@ static bool can_share(const list *a, const mf_plan_layout *l)
     return rc == MF_OK;
 }
 
-/* One rank as a device runs it: its kernels are counted, so this is what plan --device says. */
+/* Replaces the time of one rank by the time of a device, whose kernels are counted. plan
+ * --device prints the same time. */
 static void take_meter(const list *a, mf_plan_choice *x)
 {
     const mf_meter *m = a->meter;
@@ -172,7 +175,8 @@ static void add(list *a, mf_plan_layout l)
     if (a->meter && x->runs && l.data == 1) take_meter(a, x);
 }
 
-/* All numbers of ranks that share the experts, among those of one stage of the pipeline. */
+/* Adds layouts with all possible numbers of ranks that share the experts, within one stage of
+ * the pipeline. */
 static void add_experts(list *a, int64_t tensor, int64_t pipeline)
 {
     const int64_t group = a->c->cluster.ranks / pipeline, experts = (int64_t)a->m->experts;
@@ -187,8 +191,8 @@ static void add_experts(list *a, int64_t tensor, int64_t pipeline)
         if (group % l.expert == 0 && (l.expert == 1 || experts % l.expert == 0)) add(a, l);
 }
 
-/* qsort is not stable, so layouts of the same time need an order of their own: the one with
- * fewer stages, slices of tensors and experts first. */
+/* qsort is not stable, so layouts of the same time need an order of their own: fewer stages
+ * first, then fewer slices of tensors, then fewer slices of experts. */
 static int by_time(const void *x, const void *y)
 {
     const mf_plan_choice *a = x, *b = y;

@@ -1,6 +1,6 @@
-/* lab/plan/meter.c: a training step that is counted by the kernels of a meter. Bytes are those
- * of a kernel's arguments, each read or written once: data that stay in a cache for the next
- * kernel are not considered. Operations are those of gemms and attention, as the graph
+/* lab/plan/meter.c: counts a training step with the kernels of a meter. The bytes are those of
+ * a kernel's arguments, each read or written once. Data that stay in a cache for the next
+ * kernel are not considered. The operations are those of gemms and attention, as the graph
  * counts them. */
 #include "lab/plan/meter.h"
 #include <math.h>
@@ -11,20 +11,22 @@
 #include "train/optim/method.h"
 #include "train/optim/optim.h"
 
-/* Where the shares come from (bench/cuda/PREDICTED.md). Those of bf16 were measured in training
- * steps on an H100 (bench/cuda/MEASURED.md); the others are derived or taken:
+/* Sources of the shares (bench/cuda/PREDICTED.md). The bf16 shares were measured in training
+ * steps on an H100 (bench/cuda/MEASURED.md). The others are derived or assumed:
+ *
  *   dense_bf16          cuBLASLt in a step of GPT-2; 805 TFLOP/s (.81) at 8192^3 alone
  *   grouped_bf16        wgmma in a step of a model of 8 experts
- *   dense_f32           cuBLASLt in f32: taken to be .9
+ *   dense_f32           cuBLASLt in f32: assumed to be .9
  *   grouped_f32         multiply-adds are 256 of 282 to 305 instructions of the main loop, and
- *                       2048 of about 2600 of a step of 32 inner indices; taken to be .75
- *   attention           loads of shared memory: 2 a multiply-add in scores, 36 for 32 in
- *                       values, at one a clock where the peak is 4 multiply-adds
+ *                       2048 of about 2600 of a step of 32 inner indices; assumed to be .75
+ *   attention           limited by loads of shared memory: 2 for each multiply-add in scores,
+ *                       36 for 32 in values, at one load per clock, where the peak is
+ *                       4 multiply-adds per clock
  *   attention_backward  the same for 4 gemms of scores and 3 of gradients; 5 are counted
  *   flash               attention of bf16 with heads of 64 columns and 1,024 positions;
- *                       FlashAttention-2 reaches as much on that machine
+ *                       FlashAttention-2 reaches the same share on that machine
  *   flash_backward      the same
- *   moved               taken to be .85; rules.tsv holds that enough bytes are under way */
+ *   moved               assumed to be .85; rules.tsv requires enough bytes in flight for it */
 const mf_meter_device mf_meter_devices[] = {{.name = "h100",
                                              .text = "H100 SXM",
                                              .bf16 = 989e12,
@@ -121,7 +123,7 @@ static int count_optimizer(mf_session *s, mf_meter *m)
     const mf_kctx x = {.stream = m};
     const mf_kernels *k = &mf_meter_kernels;
     const bool lion = c->optimizer == MF_OPTIMIZER_LION;
-    mf_bf16 *copy = c->dtype == MF_BF16 ? (mf_bf16 *)1 : NULL; /* only whether there is one */
+    mf_bf16 *copy = c->dtype == MF_BF16 ? (mf_bf16 *)1 : NULL; /* only NULL or not matters */
     mf_optim *o;
     int n, rc;
     if (!lion && c->optimizer != MF_OPTIMIZER_ADAMW && c->optimizer != MF_OPTIMIZER_ADAM)
@@ -141,7 +143,8 @@ static int count_optimizer(mf_session *s, mf_meter *m)
     return MF_OK;
 }
 
-/* Gradients of micro-batches are added in a tree: each but the first once. */
+/* Counts the sums of gradients. Gradients of micro-batches are added in a tree: each gradient
+ * except the first is added once. */
 static void count_sums(mf_session *s, mf_meter *m)
 {
     const mf_kctx x = {.stream = m};

@@ -1,11 +1,12 @@
-/* lab/plan/meter_kernels.c: the set of kernels that count: the cost of each call is that of
- * kernels.def. Here is the time of those whose operations count: gemms, and attention. */
+/* lab/plan/meter_kernels.c: the set of kernels that count. The cost of each call is the cost in
+ * kernels.def. This file computes the time of calls whose operations matter: gemms
+ * and attention. */
 #include "lab/plan/meter.h"
 #include "kernels/cost.h"
 
 /* ---- gemms ---- */
 
-#define TILE 128.0 /* rows, and columns, of a tile */
+#define TILE 128.0 /* rows, and also columns, of a tile */
 
 static double up(double n, double unit)
 {
@@ -18,9 +19,10 @@ static double side_of(double n)
     return n < TILE ? up(n, 16) : TILE;
 }
 
-/* Tiles in whole waves over the multiprocessors; groups of rows are taken to be equal. cuBLASLt
- * is taken to have smaller tiles for fewer rows or columns, and to divide the inner dimension,
- * in parts of 256 and more, if there are fewer tiles than multiprocessors. */
+/* Seconds of the operations of a gemm. Its tiles run in whole waves over the multiprocessors.
+ * All groups are assumed to have equally many rows. cuBLASLt is assumed to use smaller tiles
+ * for fewer rows or columns. If there are fewer tiles than multiprocessors, it is assumed to
+ * divide the inner dimension into parts of at least 256. */
 static double gemm_seconds(const mf_meter_device *d, const mf_gemm *g)
 {
     const double groups = g->groups > 1 ? (double)g->groups : 1;
@@ -47,7 +49,8 @@ static void count_gemm(mf_meter *m, const char *name, const mf_gemm *g)
                  gemm_seconds(m->device, g));
 }
 
-/* The chunks of rows: logits, losses, and gradients, which are gemms of the type of x. */
+/* Counts the chunks of rows. Each chunk computes logits, losses, and gradients, with gemms of
+ * the type of x. */
 static void count_head(mf_meter *m, const char *name, const mf_linear_cross_entropy_args *a)
 {
     const int64_t chunk = mf_linear_cross_entropy_chunk(a->rows, a->vocab);
@@ -70,7 +73,8 @@ static void count_head(mf_meter *m, const char *name, const mf_linear_cross_entr
 
 /* ---- attention ---- */
 
-/* f32, flash: the shares of the kernels of f32, and of bf16, which compute whole widths. */
+/* f32: share of the f32 kernels. flash: share of the bf16 kernels, which compute
+ * whole widths. */
 static double attention_seconds(const mf_meter_device *d, const mf_attention_args *a,
                                 double flops, double f32, double flash)
 {
@@ -86,7 +90,7 @@ enum {
 #include "kernels/kernels.def"
 };
 
-/* The seconds that the operations of a call take. */
+/* Seconds that the operations of a call need. */
 static double seconds_of(const mf_meter_device *d, int kernel, const void *a, double flops)
 {
     switch (kernel) {

@@ -1,16 +1,17 @@
-/* lab/plan/predict.c: the time of a step from the sizes of a model, of a cluster and a layout.
+/* lab/plan/predict.c: the time of a step from the sizes of a model, cluster and layout.
  *
  *     step   = turns x slowest stage + (PP - 1) / stages x mean stage + update
  *     stage  = sqrt(compute^2 + host^2) + exchanges that nothing hides + head on the last stage
  *     gemms  = flops / (efficiency x peak), of experts x (rows + half) / rows
  *     rows of an expert = tokens of a rank x expert ranks x its parts x top_k / experts
  *
- * Blocks also move memory: block_bytes elements for each token and channel, and token_bytes
- * for each channel and hidden value of each copy of a token that an expert gets. A copy goes to
- * each expert; a dispatcher that sends once per node sends one to each node, from which the
- * experts there get theirs. If the schedule hides these exchanges behind another micro-batch,
- * the longer of both counts, and gemms have less of the device. The constants are those of
- * [fit]; moefw-parallel(7) says which are fitted, and from where the others come. */
+ * Blocks also move memory: block_bytes elements for each token and channel, and token_bytes for
+ * each channel and hidden value of each copy of a token that an expert receives. One copy is
+ * sent to each expert. A dispatcher that sends once per node sends one copy to each node, and
+ * the experts of the node receive theirs from there. If the schedule hides these exchanges
+ * behind another micro-batch, the longer of both times counts, and gemms reach a smaller rate.
+ * [fit] contains the constants. moefw-parallel(7) says which of them are fitted, and lists the
+ * sources of the others. */
 #include "lab/plan/plan.h"
 #include <math.h>
 
@@ -18,15 +19,15 @@ enum { BF16 = 2, PASSES = 3, SENDS = 4 /* dispatch and combine, forward and back
 
 typedef struct parts {
     double compute, host;           /* seconds of a micro-batch on a rank, without the head */
-    double head;                    /* of the last stage */
-    double rows_node, rows_network; /* exchanges of rows with experts */
-    double node, network;           /* others that are not hidden */
+    double head;                    /* seconds of the head, on the last stage */
+    double rows_node, rows_network; /* seconds in which rows are exchanged with experts */
+    double node, network;           /* seconds of other exchanges that are not hidden */
 } parts;
 
-/* The rates that a rank reaches, in flops and bytes a second. */
+/* The rates that a rank reaches, in flops and bytes per second. */
 typedef struct rates {
-    double gemm, plain /* of the head, in bf16 */, attention, memory, node, network;
-    double quantize; /* elements that blocks move more where gemms are in FP8 */
+    double gemm, plain /* for the head, in bf16 */, attention, memory, node, network;
+    double quantize; /* number of additional elements that blocks move if gemms are in FP8 */
 } rates;
 
 static double larger(double a, double b)
@@ -44,7 +45,8 @@ static rates rates_of(const mf_plan_cluster *c)
     const bool fp8 = c->rank.attention_tflops > 0;
     const double peak = 1e12 * c->rank.tflops,
                  bf16 = fp8 ? 1e12 * c->rank.attention_tflops : peak;
-    /* Measured bandwidths of a cluster are those that its ranks reached. */
+    /* The measured bandwidths of a cluster are reached values, so no efficiency is applied
+     * to them. */
     return (rates){.gemm = peak * (fp8 ? c->fit.efficiency_fp8 : c->fit.efficiency),
                    .plain = bf16 * c->fit.efficiency,
                    .attention = bf16 * c->fit.attention,
@@ -55,13 +57,13 @@ static rates rates_of(const mf_plan_cluster *c)
                    .quantize = fp8 ? c->fit.quantize : 1};
 }
 
-/* Attention is causal: half of the scores. */
+/* Attention is causal, so half of the scores are computed. */
 static double attention_flops(const mf_plan_model *m, double tokens)
 {
     return 6 * m->seq * m->attention * m->layers * tokens;
 }
 
-/* One of three passes may run again. */
+/* The forward pass is one of three passes; a share of it may be recomputed. */
 static double repeated(const mf_plan_cluster *c)
 {
     return 1 + c->software.recompute / PASSES;
@@ -86,7 +88,7 @@ static void add_experts(parts *p, const mf_plan_model *m, const mf_plan_cluster 
 {
     const double ep = (double)l->expert, etp = (double)l->expert_tensor,
                  layers = m->moe_layers / (double)l->pipeline,
-                 weights = m->expert / m->moe_layers / m->experts, /* of an expert */
+                 weights = m->expert / m->moe_layers / m->experts, /* size of one expert */
         hidden = weights / (3 * m->dim), rows = own * ep * etp * m->top_k / m->experts,
                  loaded = repeated(c) * c->software.imbalance;
     p->compute += loaded * (6 * weights * m->top_k * own * layers / r->gemm *
@@ -96,8 +98,8 @@ static void add_experts(parts *p, const mf_plan_model *m, const mf_plan_cluster 
     p->host += layers * c->fit.host_expert_us * 1e-6 * PASSES * m->experts / ep;
 }
 
-/* Dispatch and combine, forward and backward. Ranks that divide an expert are neighbours, and
- * each of them gets the rows of all. */
+/* Adds dispatch and combine, forward and backward. Ranks that divide an expert are neighbours,
+ * and each of them receives the rows of all these ranks. */
 static void add_rows(parts *p, const mf_plan_model *m, const mf_plan_cluster *c,
                      const mf_plan_layout *l, const mf_plan_step *s, const rates *r, double own)
 {
@@ -122,13 +124,14 @@ static void add_rows(parts *p, const mf_plan_model *m, const mf_plan_cluster *c,
     p->rows_network += sends * 1e-6 * c->network.us * (nodes - 1);
 }
 
-/* Exchanges between tensor, context and pipeline ranks. */
+/* Adds the exchanges between tensor, context and pipeline ranks. */
 static void add_links(parts *p, const mf_plan_model *m, const mf_plan_cluster *c,
                       const mf_plan_layout *l, const rates *r, double group, double own)
 {
     const double tp = (double)l->tensor, cp = (double)l->context, pp = (double)l->pipeline,
                  layers = m->layers / pp;
-    const double divided = m->experts > 0 ? 1 : 2; /* attention, dense block */
+    const double divided = m->experts > 0 ? 1 : 2; /* number of exchanges: attention, and a
+                                                    * dense block */
     p->node +=
         (1 - c->fit.overlap_tensor) * layers * BF16 *
         (divided * 4 * group * m->dim * (tp - 1) / tp + 3 * own * m->dim * 0.25 * (cp - 1)) /
@@ -144,7 +147,7 @@ static double reduced(double params, double ranks, double bytes)
     return ranks > 1 ? params * bytes * (ranks - 1) / ranks : 0;
 }
 
-/* Gradients, optimizer, values. */
+/* Seconds for sending gradients, for the optimizer, and for sending values. */
 static double update_seconds(const mf_plan_model *m, const mf_plan_cluster *c,
                              const mf_plan_layout *l, const mf_plan_step *s, const rates *r)
 {
@@ -157,13 +160,14 @@ static double update_seconds(const mf_plan_model *m, const mf_plan_cluster *c,
                  moved = reduced(own, dp, bytes) + reduced(expert, edp, bytes),
                  seconds = moved / (far ? r->network : r->node) + 2e-6 * us * (dp - 1),
                  touched = s->sharded ? own / dp + expert / edp : own + expert,
-                 /* Of ours, only gradients travel during the backward pass. */
+                 /* In moefw, only gradients are sent during the backward pass, so only their
+                  * exchange can be hidden. */
         hidden =
             s->bytes > 0 ? (far ? c->fit.overlap_gradients / 2 : 0) : c->fit.overlap_gradients;
     return c->fit.optimizer_bytes * touched / r->memory + (1 - hidden) * seconds;
 }
 
-/* Seconds that the slowest stage takes longer than one without head. */
+/* Seconds by which the slowest stage takes longer than a stage without head. */
 static double longer(const mf_plan_model *m, const mf_plan_layout *l, double stage, double head)
 {
     const double pp = (double)l->pipeline, even = m->layers / pp;

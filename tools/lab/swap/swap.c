@@ -1,6 +1,6 @@
 /* The order of a swap: open both models, measure, fit, measure again, write the new run. The
- * run directory is made first, so that a name that is taken costs no time, and removed if a
- * later step fails. */
+ * run directory is made first, so that a name that is not free is reported at once. It is
+ * removed if a later step fails. */
 #include "lab/swap/swap_parts.h"
 
 #include <stdio.h>
@@ -18,7 +18,7 @@
 typedef struct swap {
     const mf_swap_options *options;
     mf_rundir *from, *dir;
-    bool made; /* the run directory was not there before */
+    bool made; /* this swap has created the run directory */
     mf_swap_pair pair;
     mf_swap_report *report;
     mf_arena *arena;
@@ -26,7 +26,7 @@ typedef struct swap {
 
 /* ---- the two models ---- */
 
-/* Whether an assignment concerns the old model's batches, too. */
+/* Whether an assignment also concerns the batches of the old model. */
 static bool of_batches(const char *text)
 {
     static const char seq[] = "model.seq";
@@ -37,7 +37,8 @@ static bool of_batches(const char *text)
 static int open_before(swap *s)
 {
     const mf_swap_options *o = s->options;
-    /* old and new routers are multiplied by the same kernel, so that equal ones give zeros */
+    /* old and new routers must use the same gemm kernel, so that equal routers differ by
+     * exactly 0 */
     const mf_session_options session = {.bind_but = ".router."};
     mf_assignment *set = mf_arena_alloc(s->arena, ((size_t)o->n_set + 1) * sizeof *set);
     if (!set) return MF_ENOMEM;
@@ -51,8 +52,9 @@ static int open_before(swap *s)
     return rc;
 }
 
-/* The section of the new router: [router] if all blocks get it and no other section names
- * routers (*ret is NULL then), else a new one, which as the last one counts. */
+/* The section of the new router. It is [router] if all blocks get the new router and no other
+ * section names routers (*ret is NULL then). Otherwise it is a new section, which overrides
+ * earlier sections because it is the last. */
 static int section_of(const swap *s, const char **ret)
 {
     const mf_config *c = s->pair.before->config;
@@ -103,8 +105,8 @@ static int open_after(swap *s)
     return mf_load_run_as(s->report->run, &session, &change, &s->pair.after, &step);
 }
 
-/* Draws the initial values of the routers again, also of parameters that the old routers have
- * under the same names. */
+/* Draws the initial values of the new routers again. This includes parameters that the old
+ * routers have under the same names. */
 static int draw_again(const swap *s)
 {
     const mf_model *m = s->pair.after->model;
@@ -202,7 +204,7 @@ static int measure(swap *s)
 
 /* ---- the run ---- */
 
-/* The last part of the old run's path, with the router's name. */
+/* The last part of the old run's path, and the name of the new router. */
 static const char *name_of(const swap *s)
 {
     const char *path = s->from->path; /* mf_rundir_read has removed slashes at its end */
@@ -219,7 +221,7 @@ static int make_dir(swap *s)
     return run ? mf_rundir_create_at(run, &s->dir) : mf_rundir_create("runs", name, &s->dir);
 }
 
-/* Training with the configuration of the new run begins with its weights. */
+/* Writes the new run. Training with its configuration begins with its weights. */
 static int write_run(swap *s)
 {
     mf_session *new = s->pair.after;
@@ -247,7 +249,7 @@ static void undo(const swap *s)
     if (s->made)
         mf_remove_tree(s->dir->path);
     else if (mf_list_dir(s->dir->path, &names, &n) == MF_OK)
-        for (int i = 0; i < n; i++) { /* the directory was there, and empty */
+        for (int i = 0; i < n; i++) { /* the directory existed and was empty, so it is kept */
             char *path = mf_path_join(s->dir->path, names[i]);
             if (path) mf_remove_tree(path);
             mf_free(path);

@@ -1,6 +1,7 @@
-/* Fits new routers to the probabilities of the old ones: steps of the run's optimizer on the
- * divergence, several on each batch, because a batch of the old model costs more than a step of
- * its routers. Only parameters of new routers change; moments are zero again at the end. */
+/* Fits new routers to the probabilities of the old routers. The fit makes steps of the run's
+ * optimizer on the divergence. It makes several steps on each batch, because a batch of the old
+ * model costs more than a step of its routers. Only parameters of new routers change. The
+ * moments are zero again at the end. */
 #include "lab/swap/swap_parts.h"
 
 #include <math.h>
@@ -12,7 +13,7 @@
 
 enum { STEPS_PER_BATCH = 8 };
 
-/* Freezes all other parameters. *ret_was keeps the flags, which the caller frees. */
+/* Freezes all other parameters. *ret_was contains the previous flags; the caller frees it. */
 static int freeze_others(const mf_swap_pair *pair, bool **ret_was)
 {
     const mf_store *store = pair->after->model->store;
@@ -37,7 +38,7 @@ static void unfreeze(const mf_swap_pair *pair, const bool *was)
         mf_store_at(store, i)->frozen = was[i];
 }
 
-/* Takes the steps on one batch. */
+/* Makes the optimizer steps on one batch. */
 static int fit_batch(const mf_swap_pair *pair, mf_swap_routers *r, mf_optim *o,
                      const mf_train_config *c, int64_t batch, int64_t batches)
 {
@@ -45,10 +46,10 @@ static int fit_batch(const mf_swap_pair *pair, mf_swap_routers *r, mf_optim *o,
     for (int64_t j = 0; rc == MF_OK && j < STEPS_PER_BATCH; j++) {
         const int64_t step = batch * STEPS_PER_BATCH + j;
         const mf_run run = {.seed = (uint64_t)c->seed, .step = (uint64_t)step};
-        const mf_optim_step s = {
-            .step = step,
-            .lr = mf_schedule_lr(c, c->lr, step, batches * STEPS_PER_BATCH),
-            .grad_scale = 1};
+        const mf_optim_step s = {.step = step,
+                                 .lr =
+                                     mf_schedule_lr(c, c->lr, step, batches * STEPS_PER_BATCH),
+                                 .grad_scale = 1};
         rc = mf_graph_run(r->g, &run);
         const float *loss = rc == MF_OK ? mf_tensor_host(r->loss) : NULL;
         if (rc == MF_OK && !loss) rc = mf_error_code() ? mf_error_code() : MF_ENOMEM;
@@ -67,7 +68,7 @@ int mf_swap_fit(mf_swap_pair *pair, int64_t batches, double lr)
 {
     mf_session *s = pair->before;
     mf_store *store = pair->after->model->store;
-    /* The store keeps the moments of the run's optimizer, so it is the one that fits. */
+    /* The store contains the moments of the run's optimizer, so the fit uses this optimizer. */
     const mf_train_config *own = &pair->after->config->train;
     const mf_train_config c = {.optimizer = own->optimizer,
                                .momentum = own->momentum,

@@ -1,6 +1,6 @@
 /* Compares two models batch by batch: choices, probabilities and gates of each layer on the
- * inputs of the old router; predictions and losses of the whole models. Equal values give
- * exactly 0, because each term of a sum is then exactly 0. */
+ * inputs of the old router, then predictions and losses of the whole models. If all values are
+ * equal, the result is exactly 0, because each term of a sum is then exactly 0. */
 #include "lab/swap/swap_parts.h"
 
 #include <math.h>
@@ -18,11 +18,11 @@ typedef struct choice {
 typedef struct measure {
     mf_swap_pair *pair;
     mf_swap_routers *routers;
-    mf_model_graph *now; /* of the new model */
+    mf_model_graph *now; /* graph of the new model */
     mf_swap_report *out;
     choice before, after;
     int64_t T, E;
-    double tokens, targets; /* real ones so far */
+    double tokens, targets; /* numbers of real tokens and targets so far */
 } measure;
 
 static int read_choice(const measure *m, const mf_moe_choice *c, choice *to)
@@ -52,7 +52,7 @@ static double sum(const double *x, int64_t n)
     return s;
 }
 
-/* Adds what token t contributes to overlap, moved gates and load. */
+/* Adds the contribution of token t to overlap, moved gates and load. */
 static void add_choice(const measure *m, int64_t t, mf_swap_layer *to)
 {
     const double *g = m->before.gate + t * m->E, *h = m->after.gate + t * m->E;
@@ -70,7 +70,7 @@ static void add_choice(const measure *m, int64_t t, mf_swap_layer *to)
     to->mass_moved += (of_g > 0) == (of_h > 0) ? moved / 2 : 1;
 }
 
-/* sum p ln(p / q) - p + q; q below 1e-30 counts as 1e-30. */
+/* sum p ln(p / q) - p + q. A q below 1e-30 counts as 1e-30. */
 static double divergence(const float *p, const float *q, int64_t n)
 {
     double s = 0;
@@ -141,7 +141,7 @@ static int run_batch(measure *m, int64_t index, bool whole)
     return rc == MF_OK ? add_predictions(m) : rc;
 }
 
-/* Divides the sums by their numbers. */
+/* Divides the sums by their numbers of terms. */
 static void finish(const measure *m, bool whole)
 {
     mf_swap_report *r = m->out;

@@ -1,6 +1,6 @@
 /* The routers of a model as a graph of their own: inputs, choice, and for a fit the divergence
- * of the old probabilities and the new ones. Nodes of plugins are those of the whole model,
- * because the same function builds them (mf_moe_choose). */
+ * of the old probabilities and the new ones. The same function as in the whole model
+ * (mf_moe_choose) builds the nodes of plugins, so they are the same. */
 #include "lab/swap/swap_parts.h"
 
 #include <string.h>
@@ -37,8 +37,8 @@ static void inputs(const mf_swap_pair *pair, mf_swap_routers *r)
     if (m->dims.labels > 0) r->in.labels = mf_graph_input(r->g, "labels", MF_I32, rows);
 }
 
-/* sum over real tokens and experts of q - p ln q, divided by T: the divergence without the part
- * that depends on p alone. */
+/* sum over real tokens and experts of q - p ln q, divided by T. It is the divergence without
+ * the part that depends only on p. */
 static mf_tensor *divergence(mf_swap_routers *r, int32_t i)
 {
     mf_graph *g = r->g;

@@ -72,7 +72,8 @@ static int take(const mf_trace *t, const mf_trace_layer *l, mf_activations *a)
 
 /* ---- tensors of other files ---- */
 
-/* A tensor of I64 with n elements; NULL if the file has none. The caller frees *ret. */
+/* Reads a tensor of I64 with n elements; *ret is NULL if the file has no such tensor. The
+ * caller frees *ret. */
 static int read_words(const mf_st_file *f, const char *name, uint64_t n, int64_t **ret)
 {
     const mf_st_tensor *t = mf_st_find(f, name);
@@ -85,7 +86,7 @@ static int read_words(const mf_st_file *f, const char *name, uint64_t n, int64_t
     return *ret ? mf_st_read(f, t, *ret, (size_t)t->bytes) : MF_ENOMEM;
 }
 
-/* Moves the rows that count to the front. ids and mask may be NULL. */
+/* Moves the rows that are not padding to the front. ids and mask may be NULL. */
 static int keep_rows(const char *path, const int64_t *ids, const int64_t *mask, int64_t n,
                      mf_activations *a)
 {
@@ -118,7 +119,7 @@ static int read_tensor(const char *path, const char *name, bool padding, mf_acti
                      "file, found '%s'",
                      path, name);
     } else if (t->dtype != MF_ST_F32 || t->rank < 2 || t->count == 0 ||
-        t->shape[t->rank - 1] > 65536) {
+               t->shape[t->rank - 1] > 65536) {
         rc = mf_fail(MF_EINPUT, "%s: expected an F32 tensor '%s' of activations, [...,width]",
                      path, name);
     } else {
@@ -138,7 +139,7 @@ static int read_tensor(const char *path, const char *name, bool padding, mf_acti
     return rc;
 }
 
-/* ---- either ---- */
+/* ---- any file ---- */
 
 int mf_activations_read(const char *text, bool padding, mf_activations *ret)
 {
@@ -148,7 +149,8 @@ int mf_activations_read(const char *text, bool padding, mf_activations *ret)
     const mf_trace_layer *l = NULL;
     mf_activations a = {0};
     if (!path) return MF_ENOMEM;
-    if (colon && !mf_exists(text)) { /* a file name may contain a colon */
+    /* only if the whole text names no file: a file name may contain a colon */
+    if (colon && !mf_exists(text)) {
         *colon = 0;
         const bool number = mf_parse_i64(colon + 1, &layer) && layer >= 0;
         if (!number && mf_exists(path)) {

@@ -55,17 +55,17 @@ static int comparable(const mf_trace *a, const mf_trace *b)
 
 /* ---- one layer of one trace ---- */
 
-/* Chosen experts by token: those of token t are expert[at[t]] .. expert[at[t+1] - 1], in
+/* Chosen experts by token. The experts of token t are expert[at[t]] .. expert[at[t+1] - 1], in
  * increasing order. */
 typedef struct {
     int32_t *at, *expert;
     float *gate;   /* same index as expert */
     float *prob;   /* [T,E] or NULL */
-    float *score;  /* [T,E]: the scores that decided; NULL: unknown */
+    float *score;  /* [T,E] scores that determined the choice; NULL: unknown */
     float *margin; /* [T] or NULL */
     float *own_score;
-    /* if experts choose tokens, by batch and expert: the lowest score taken, the highest
-     * score dropped */
+    /* if experts choose tokens, by batch and expert. taken: the lowest score of a chosen token;
+     * left: the highest score of a token that was not chosen */
     float *taken, *left;
 } side;
 
@@ -82,7 +82,7 @@ static void side_free(side *s)
     *s = (side){0};
 }
 
-/* Inserts an expert in order; k is small. */
+/* Inserts an expert in increasing order. k is small, so a linear search is enough. */
 static void insert(side *s, int32_t begin, int32_t n, int32_t expert, float gate)
 {
     int32_t i = begin + n;
@@ -212,10 +212,11 @@ static double margin_of(const side *s, int64_t t)
     return s->margin ? (double)s->margin[t] : (double)NAN;
 }
 
-/* If experts choose tokens: the largest change of this token's score that the other choice
- * needs. An expert that only the own choice contains must drop the token: its score falls to
- * the highest score dropped. An expert that only the other choice contains must take it: its
- * score rises to the lowest score taken. */
+/* For experts that choose tokens: the largest change of this token's score that would lead to
+ * the other choice. An expert that only the own choice contains must drop the token, so the
+ * score falls to the highest score that the expert dropped. An expert that only the other
+ * choice contains must choose the token, so the score rises to the lowest score that the
+ * expert chose. */
 static double gap_of_list(const float *score, const float *taken, const float *left, set own,
                           set other)
 {
@@ -231,8 +232,8 @@ static double gap_of_list(const float *score, const float *taken, const float *l
     return gap;
 }
 
-/* The difference of scores that separates a trace's own choice from the other trace's; NaN if
- * the scores do not show it. */
+/* The difference of scores that separates a trace's own choice from the other trace's choice;
+ * NaN if the scores do not determine it. */
 static double gap_of(const mf_trace *trace, const side *s, int64_t t, int32_t experts, set own,
                      set other)
 {
@@ -241,7 +242,7 @@ static double gap_of(const mf_trace *trace, const side *s, int64_t t, int32_t ex
     if (!s->margin)
         return s->taken ? gap_of_list(s->score + t * experts, s->taken + of_batch,
                                       s->left + of_batch, own, other)
-                        : (double)NAN; /* the choice follows no known scores */
+                        : (double)NAN; /* the choice does not follow from the recorded scores */
     if (own.n != other.n || !s->score) return margin_of(s, t);
     const float *score = s->score + t * experts;
     for (int32_t i = 0; i < own.n; i++)
@@ -272,7 +273,7 @@ typedef struct {
     const mf_trace *a, *b;
     mf_trace_diff *out;
     int32_t *parted; /* [sequences] first position at which an earlier layer differs */
-    int32_t *fresh;  /* the same, including this layer */
+    int32_t *fresh;  /* the same, including the present layer */
 } comparison;
 
 static int add_parting(mf_trace_diff *d, const mf_trace_parting *p, set a, set b)
@@ -311,7 +312,8 @@ static int judge_parting(comparison *c, int at, const side *x, const side *y, in
                           .margin_b = margin_of(y, t)};
     if (a.n == b.n || x->taken || y->taken)
         p.gap = isnan(of_a) || isnan(of_b) ? (double)NAN : fmax(of_a, of_b);
-    /* The numbers of experts differ. It is a tie if a margin is small and the scores agree. */
+    /* The numbers of experts differ. The difference is a tie if a margin is small and the
+     * scores agree. */
     else if (x->score && y->score)
         p.gap = fmax(fmin(of_a, of_b),
                      largest(x->score + t * experts, y->score + t * experts, experts));
@@ -366,8 +368,8 @@ static int compare_layer(comparison *c, int at)
     return rc;
 }
 
-/* Records the changes of this layer, because it may affect later layers, unless the trace was
- * replayed with given choices. */
+/* Records the differences of this layer, because they may affect later layers. If the trace was
+ * replayed with given choices, they cannot, and nothing is recorded. */
 static void advance(comparison *c)
 {
     const mf_trace *a = c->a;
@@ -385,7 +387,7 @@ static void advance(comparison *c)
     }
 }
 
-/* Layers were compared for the whole trace, but they were computed batch by batch. A counting
+/* Layers were compared over the whole trace, but they were computed batch by batch. A counting
  * sort by batch keeps the order of layers and tokens. */
 static int order(mf_trace_diff *d, const mf_trace *a)
 {

@@ -71,7 +71,7 @@ static int head(mf_trace *t)
     return MF_OK;
 }
 
-/* Finds a tensor of this type and shape. rows -1: any number; columns 0: a vector, -1:
+/* Finds a tensor of this type and shape. rows -1: any number. columns 0: a vector; -1:
  * any number. */
 static int find(const mf_trace *t, const char *name, mf_st_dtype dtype, int64_t rows,
                 int64_t columns, bool needed, const mf_st_tensor **ret)
@@ -168,7 +168,7 @@ static int vector(const mf_trace *t, const char *name, int64_t n, bool needed, i
     return rc;
 }
 
-/* Reads those of the tensors tasks.N.class and tasks.N.value that the trace has. */
+/* Reads the tensors tasks.N.class and tasks.N.value that exist in the trace. */
 static int read_tasks(mf_trace *t)
 {
     const int64_t n = t->tokens / t->seq;

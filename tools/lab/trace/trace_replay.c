@@ -22,7 +22,7 @@ typedef struct {
 
 /* ---- checks that the model fits ---- */
 
-/* Fails unless the trace has exactly the tasks of the model, and classes that the model has. */
+/* Fails unless the trace has exactly the tasks of the model, and only classes of the model. */
 static int tasks_fit(const mf_trace *t, const mf_model *m)
 {
     const char *path = mf_st_path(t->file);
@@ -30,7 +30,7 @@ static int tasks_fit(const mf_trace *t, const mf_model *m)
     for (int i = 0; i <= MF_TASKS_MAX; i++) {
         const mf_trace_task *have = &t->tasks[i];
         const bool number = i < n && mf_model_task_kind(m, i) == MF_TASK_REGRESS;
-        /* the classes of the first task are the targets */
+        /* the classes of the first task are stored as the targets */
         const bool class = i > 0 && i < n && !number;
         if ((have->values != NULL) != number || (have->classes != NULL) != class)
             return mf_fail(MF_EINPUT,
@@ -172,7 +172,7 @@ static void feed_choices(const replay *x, int64_t b)
 
 /* ---- running ---- */
 
-/* Copies the labels of the examples of a batch; `first` is the number of its first example in
+/* Copies the labels of the examples of a batch. `first` is the number of its first example in
  * the trace. tasks_fit has checked that the trace has the tasks of the model. */
 static void take_labels(const mf_trace *t, int64_t first, mf_batch *to)
 {

@@ -1,5 +1,6 @@
-/* The page of a comparison: what was compared, the table of results, figures, how to repeat it.
- * The table needs only comparison.json; a missing run is only absent from the figures. */
+/* The page of a comparison: the compared routers, the table of results, figures, and the
+ * command that repeats it. The table needs only comparison.json. A missing run is only absent
+ * from the figures. */
 #include "report/compare/compare.h"
 
 #include "base/file/io.h"
@@ -17,8 +18,8 @@ bool mf_report_is_comparison(const char *folder)
     return n > 0 && (size_t)n < sizeof path && mf_exists(path);
 }
 
-/* The value with half the width of its interval, or alone if the interval is not known; "-" if
- * it is NaN. sign: also a plus is written. */
+/* Formats a value with half the width of its interval, or alone if the interval is not known;
+ * "-" if the value is NaN. sign: also writes a plus. */
 static const char *with_range(const mf_report *p, bool sign, double v, double lo, double hi)
 {
     if (isnan(v)) return "-";
@@ -38,7 +39,8 @@ static const char *count_text(const mf_report *p, double n)
     return n >= 1e6 ? mf_report_strf(p, "%.2f M", n / 1e6) : mf_report_strf(p, "%.0f", n);
 }
 
-/* The price of results that were shown before more seeds were added. */
+/* Says how much stricter the verdicts are because results were shown before more seeds
+ * were added. */
 static void looks(const mf_comparison *c)
 {
     const mf_report *p = &c->page;

@@ -11,8 +11,8 @@
 #include <string.h>
 
 #define TEXT_MAX       (64u << 20)
-#define RUNS_MAX       4096 /* most run directories that one page opens */
-#define NAME_MAX_SHOWN 24u  /* longest text of a router that figures show as it is */
+#define RUNS_MAX       4096 /* most run directories that a page opens */
+#define NAME_MAX_SHOWN 24u  /* longest text of a router that figures show unchanged */
 
 static double real_of(const mf_json *object, const char *key)
 {
@@ -46,8 +46,9 @@ static void range_of(const mf_json *object, const char *key, double *lo, double 
     mf_json_real(mf_json_at(range, 1), hi);
 }
 
-/* The run directory inside this comparison's folder: FOLDER/ROUTER/seed-N. The recorded path is
- * not used, because the folder may have been moved. MF_EINPUT: that path leaves the folder. */
+/* The path of a run directory within this comparison's folder: FOLDER/ROUTER/seed-N. The
+ * recorded path is not used, because the folder may have been moved. Fails with MF_EINPUT if
+ * the path leaves the folder. */
 static int run_folder(const char *folder, const char *dir, char **ret)
 {
     const char *last = strrchr(dir, '/');
@@ -81,14 +82,14 @@ static int open_runs(mf_comparison *c, mf_cmp_row *row, const mf_json *runs, int
         rc = mf_report_run_open(dir, &row->runs[row->n_runs]);
         mf_free(dir);
         if (rc == MF_ENOMEM) return rc;
-        if (rc != MF_OK) continue; /* removed since; the table still has its result */
+        if (rc != MF_OK) continue; /* the run was removed; the table still shows its result */
         row->n_runs++;
         ++*opened;
     }
     return MF_OK;
 }
 
-/* Index of the layer with the highest NMI(expert, topic), or of the last if that has no NMI. */
+/* Index of the layer with the highest NMI(expert, topic); the last layer if it has no NMI. */
 static int best_layer(const mf_report_run *r)
 {
     const mf_sample *s = r->sample;
@@ -130,7 +131,7 @@ static int read_row(mf_comparison *c, const mf_json *v, mf_cmp_row *row, int *op
     return rc;
 }
 
-/* Best first; routers without a result last. */
+/* Sorts the best router first, and routers without a result last. */
 static int by_rank(const void *a, const void *b)
 {
     const mf_cmp_row *x = a, *y = b;
@@ -138,7 +139,7 @@ static int by_rank(const void *a, const void *b)
     return rx != ry ? rx - ry : strcmp(x->router, y->router);
 }
 
-/* How many of the first n routers, in their order, need another name and have this plugin. */
+/* Counts those of the first n routers that need a shorter name and use this plugin. */
 static int same_plugin(const mf_comparison *c, int n, const char *router)
 {
     const size_t plugin = strcspn(router, ":");
@@ -150,8 +151,9 @@ static int same_plugin(const mf_comparison *c, int n, const char *router)
     return same;
 }
 
-/* Figures have no space for long lists of options: `mlp:hidden=64+activation=silu+...` becomes
- * `mlp:...`, or `mlp:...1` and `mlp:...2` if there are two. The table has the whole text. */
+/* Figures have no space for long lists of options. `mlp:hidden=64+activation=silu+...` becomes
+ * `mlp:...`, or `mlp:...1` and `mlp:...2` if two routers use mlp. The table shows the
+ * whole text. */
 static void name_rows(mf_comparison *c)
 {
     for (int i = 0; i < c->n; i++) {
@@ -161,7 +163,8 @@ static void name_rows(mf_comparison *c)
         c->rows[i].name = router;
         if (strlen(router) <= NAME_MAX_SHOWN) continue;
         const char *begin = router;
-        for (; plugin > NAME_MAX_SHOWN; plugin--) /* of a long path the end */
+        /* The end of a long path is shown. */
+        for (; plugin > NAME_MAX_SHOWN; plugin--)
             begin++;
         const char *short_name =
             mf_report_strf(&c->page, "%.*s:\xe2\x80\xa6", (int)plugin, begin);
@@ -212,7 +215,7 @@ static int read_json(mf_comparison *c)
     path = mf_path_join(c->folder, "plan.json");
     if (rc == MF_OK && path && mf_exists(path) &&
         mf_read_file(path, TEXT_MAX, &c->plan, &size) != MF_OK)
-        c->plan = NULL; /* the page does not need it */
+        c->plan = NULL; /* ignored: the page does not need plan.json */
     mf_free(path);
     return rc;
 }

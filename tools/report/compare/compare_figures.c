@@ -83,7 +83,7 @@ static double params_of_router(const mf_cmp_row *row)
     return row->params_router;
 }
 
-/* One bar for each router. lo and hi may be NULL: no error bars. */
+/* Draws one bar for each router. lo and hi may be NULL: no error bars. */
 static void bars(const mf_comparison *c, const char *title, const char *y_label,
                  const char *caption, const double *v, const double *lo, const double *hi,
                  const mf_level *level)
@@ -154,8 +154,9 @@ void mf_cmp_quality(const mf_comparison *c)
 
 /* ---- curves ---- */
 
-/* Keeps the steps of the mean that the run's track has, too, and adds its values there. Returns
- * their number. Tracks have no values that are not finite, so their steps may differ. */
+/* Adds the values of a run's track to the mean. Steps that the run's track does not have are
+ * removed from the mean. Returns the number of remaining steps. Tracks contain only finite
+ * values, so their steps may differ. */
 static int add_track(mf_track *mean, const mf_track *t, double *lo, double *hi)
 {
     int n = 0;
@@ -224,7 +225,8 @@ static void curves(const mf_comparison *c, const char *(*split)(const mf_report_
         if (t.n > longest) longest = t.n;
         for (int k = 0; k < t.n; k++)
             if (t.y[k] != 0) zero = false;
-        const bool bands = row->n_runs > 1 && c->n <= 8; /* more bands would hide one another */
+        const bool bands = row->n_runs > 1 && c->n <= 8; /* with more routers, bands would hide
+                                                          * one another */
         s[n++] = (mf_series){.name = row->name,
                              .n = t.n,
                              .x = t.x,
@@ -234,7 +236,7 @@ static void curves(const mf_comparison *c, const char *(*split)(const mf_report_
                              .colour = i + 1,
                              .dashed = i >= 8};
     }
-    /* single points are no curves, and the table has their values */
+    /* a single point is no curve, and the table shows its value */
     if (longest < 2 || (zero && f->hide_zero)) return;
     mf_html_figure(p->d, f->title);
     mf_svg_plot(p->d, &(mf_plot){.title = f->title,

@@ -4,7 +4,7 @@
 #include <string.h>
 #include "report/compare/compare_data.h"
 
-/* The longest list that is shown; the rest is in search.json. */
+/* Number of trials that the page lists at most. The other trials are in search.json. */
 enum { SHOWN = 200 };
 
 static void trial(const mf_report *p, const char *align, const mf_json *t, const char *rung,

@@ -134,8 +134,8 @@ static int *sorted(const bench_page *b, pick of)
     return order;
 }
 
-/* A figure of all routers, sorted by the first measure. log: a logarithmic axis, for times,
- * which differ by powers of ten. */
+/* Draws a figure of all routers, sorted by the first measure. log: the axis is logarithmic, for
+ * times, which differ by powers of ten. */
 static void bars(const bench_page *b, const char *title, const char *unit, const char *caption,
                  bool log, int n_series, const char *const *series, const pick *of)
 {
@@ -188,7 +188,7 @@ static void figures(const bench_page *b)
     mf_html_section_end(p->d);
 }
 
-/* A heat map of the share of assignments that each expert gets; each row is a router. */
+/* Draws a heat map of the share of assignments of each expert. Each row is a router. */
 static void loads(const bench_page *b)
 {
     const mf_report *p = &b->page;

@@ -1,5 +1,5 @@
 /* The page of `moefw swap`: cards for the whole model, then table, figures and loads by layer.
- * Numbers of a layer were measured on the inputs of its old router. */
+ * The numbers of a layer were measured on the inputs of its old router. */
 #include "report/compare/swap.h"
 
 #include "base/file/io.h"
@@ -55,7 +55,7 @@ static void cards(const swap_page *s)
     mf_html_cards_end(p->d);
 }
 
-/* The share of the assignments that the busiest expert has. */
+/* The largest share of assignments of any expert. */
 static double highest(const double *load, int32_t n)
 {
     double most = 0;
@@ -101,7 +101,7 @@ static void table(const swap_page *s)
     mf_html_section_end(p->d);
 }
 
-/* Bars of all layers. */
+/* Draws bars for all layers. */
 static void bars(const swap_page *s, const char *title, const char *unit, bool log,
                  int n_series, const char *const *series, const pick *of)
 {
@@ -147,7 +147,7 @@ static void figures(const swap_page *s)
     mf_html_section_end(p->d);
 }
 
-/* Two rows for each layer: the load before and after. */
+/* Draws two rows for each layer: the load before and after the swap. */
 static void loads(const swap_page *s)
 {
     const mf_report *p = &s->page;

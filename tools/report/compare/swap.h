@@ -1,5 +1,5 @@
-/* report/compare/swap.h: the page of `moefw swap`: what another router changes in a model, with
- * a table and figures of each layer. */
+/* report/compare/swap.h: the page of `moefw swap`: how another router changes a model, with a
+ * table and figures of each layer. */
 #ifndef MF_REPORT_SWAP_H
 #define MF_REPORT_SWAP_H
 

@@ -1,5 +1,5 @@
-/* Writes metrics as a CSV table. The text is complete in memory before anything is written, so
- * a failure leaves no partial file. */
+/* Writes metrics as a CSV table. The whole text is in memory before writing begins, so a
+ * failure leaves no partial file. */
 #include "report/export/export.h"
 
 #include "base/error.h"
@@ -13,8 +13,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Writes a cell of text. Spreadsheets compute cells that begin with = + - or @, also within
- * quotes; with an apostrophe before it they show the text. */
+/* Writes a cell of text. Spreadsheets evaluate cells that begin with = + - or @, even within
+ * quotes. An apostrophe before the text prevents this. */
 static void put_text(mf_doc *d, const char *text)
 {
     const bool formula = text[0] != '\0' && strchr("=+-@\t\r", text[0]);

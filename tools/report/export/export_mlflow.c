@@ -27,7 +27,7 @@
 
 enum { FINISHED = 3, KILLED = 5 }; /* values of mlflow.entities.RunStatus */
 
-#define BESIDE ".moefw-" /* temporary folders in a store begin so */
+#define BESIDE ".moefw-" /* prefix of the names of temporary folders in a store */
 
 typedef struct work {
     const char *run; /* run directory */
@@ -41,7 +41,8 @@ typedef struct work {
     char id[MF_RUN_HASH], experiment[MF_MLFLOW_ID];
     bool experiment_there;
     char *store;                     /* absolute path */
-    char *beside, *folder, *made;    /* STORE/.moefw-N-I; in it EXPERIMENT_ID; in that RUN_ID */
+    char *beside, *folder, *made;    /* STORE/.moefw-N-I; its subfolder EXPERIMENT_ID; in that
+                                      * folder, RUN_ID */
     char *final_experiment, *target; /* final paths */
 } work;
 
@@ -74,15 +75,16 @@ static int read_run(work *w)
 
 /* ---- times and names ---- */
 
-/* Days since 1970-01-01 of a day of the Gregorian calendar. */
+/* Number of days from 1970-01-01 to a day of the Gregorian calendar. */
 static int64_t days_of(int64_t year, int month, int day)
 {
-    year -= month <= 2; /* years begin in March, so the leap day is the last day of a year */
+    year -= month <= 2; /* years are counted from March, so the leap day is the last day of
+                         * a year */
     const int64_t of_year = (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1;
     return 365 * year + year / 4 - year / 100 + year / 400 + of_year - 719468;
 }
 
-/* "2026-01-31T23:59:59Z" in ms since 1970; 0 if the text has another form. */
+/* Converts "2026-01-31T23:59:59Z" to ms since 1970; 0 if the text has another form. */
 static int64_t time_of(const char *text)
 {
     int y, mo, d, h, mi, s;
@@ -96,7 +98,8 @@ static int64_t time_at(const work *w, const mf_flat_line *l)
     return w->began + (int64_t)llround(1000 * l->wall_s);
 }
 
-/* The run's id: a hash of manifest.json and config.ini as the run began with them. */
+/* Computes the run's id: a hash of manifest.json and config.ini, with the contents they had
+ * when the run began. */
 static int identify_files(work *w)
 {
     const char *first = mf_json_string(mf_json_get(w->manifest, MF_RUN_FIRST_FILES), NULL);
@@ -130,7 +133,7 @@ static int absolute(const char *path, char **ret)
     return *ret ? MF_OK : MF_ENOMEM;
 }
 
-/* Names the temporary folders of exports that were killed; the server would not show them. */
+/* Warns of the temporary folders of killed exports, because the server would not show them. */
 static void tell_leftovers(const char *store)
 {
     char **names;
@@ -149,7 +152,8 @@ static void tell_leftovers(const char *store)
     mf_list_free(names, n);
 }
 
-/* A new name in the store: another machine may have a process with the same number. */
+/* Chooses an unused name in the store. A process on another machine may have the same number,
+ * so the number alone is not enough. */
 static int name_beside(work *w)
 {
     enum { TRIES = 1000 };
@@ -223,7 +227,7 @@ static int put_histories(const char *dir, const mf_flat *f, mf_doc *const *histo
     return rc;
 }
 
-/* Sets *ret to the folder of a split, which must be a plain word: any other text, from a
+/* Sets *ret to the folder of a split. The split must be a plain word: another text, from a
  * damaged file, could name a path outside the store. */
 static int split_folder(const char *metrics, const char *split, char **ret)
 {
@@ -266,7 +270,7 @@ static int put_split(work *w, const char *split)
     return rc;
 }
 
-/* Whether no earlier line has the split of this line, so that each split is written once. */
+/* Whether this line is the first of its split, so that each split is written once. */
 static bool first_of_split(const mf_flat *f, size_t line)
 {
     for (size_t i = 0; i < line; i++)
@@ -362,7 +366,7 @@ static size_t parent_length(const char *path, size_t n)
     return n;
 }
 
-/* Removes the empty folders that this export created on the way to the store: the components
+/* Removes the empty folders that this export has created for the store. They are the components
  * after the first `there` bytes of the path. */
 static void remove_store(char *path, size_t there)
 {

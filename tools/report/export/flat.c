@@ -1,5 +1,5 @@
-/* Flattens the JSON records of metrics.jsonl into named numbers. A number's name is the path of
- * keys to it, so equal names of several runs fall into the same column. */
+/* Flattens the JSON records of metrics.jsonl into named numbers. The name of a number is the
+ * path of keys to it, so equal names of several runs share a column. */
 #include "report/export/flat.h"
 
 #include "base/error.h"
@@ -78,7 +78,7 @@ static int flatten_array(mf_flat *f, const char *name, const mf_json *list)
     return rc;
 }
 
-/* Adds the new value of each changed option; values that are not numbers are skipped. */
+/* Adds the new value of each changed option. Values that are not numbers are skipped. */
 static int flatten_changes(mf_flat *f, const mf_json *list)
 {
     int rc = MF_OK;
@@ -95,8 +95,8 @@ static int flatten_changes(mf_flat *f, const mf_json *list)
 }
 
 /* Whether a key of a record does not belong to the numbers of its split. Such keys say which
- * batches were used; if `curve` replaces the record, they also include numbers that are
- * known of all batches only. */
+ * batches were used. If `curve` replaces the record, the numbers that are known only for all
+ * batches are skipped, too. */
 static bool is_skipped(const mf_flat *f, const char *key, bool like)
 {
     static const char *const keys[] = {
@@ -109,8 +109,8 @@ static bool is_skipped(const mf_flat *f, const char *key, bool like)
     return f->apart && strncmp(key, "curve_", 6) == 0;
 }
 
-/* The number of a record under a key, in the form that can be compared
- * with earlier validations. */
+/* The number of a record under a key, in the form that is comparable with
+ * earlier validations. */
 static const mf_json *like_value(const mf_json *record, const char *key, const mf_json *own)
 {
     char name[64];
@@ -154,8 +154,9 @@ static int flatten(mf_flat *f, const char *name, bool counted, const mf_json *v)
 typedef struct reader {
     mf_flat *f;
     mf_memory_past memory;
-    int64_t batches; /* of the last validation that was no final one; 0: not known */
-    int at; /* index of the first record of memory.jsonl that is not before the current step */
+    int64_t batches; /* number of batches of the last validation that was not final; 0:
+                      * not known */
+    int at; /* index of the first record of memory.jsonl at or after the current step */
 } reader;
 
 static int add_memory(reader *rd, int64_t step)

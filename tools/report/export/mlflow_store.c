@@ -1,5 +1,5 @@
 /* Finds or names an experiment in MLflow's file store, and writes the store's small files. A
- * folder is an experiment only if its meta.yaml says so; other folders are never touched. */
+ * folder is an experiment only if its meta.yaml says so. Other folders are never changed. */
 #include "report/export/mlflow_store.h"
 
 #include "base/error.h"
@@ -11,12 +11,12 @@
 #include <string.h>
 
 enum { NAME_MAX_BYTES = 250, META_MAX = 1 << 20 };
-#define TRASH ".trash" /* where MLflow moves deleted experiments */
+#define TRASH ".trash" /* folder to which MLflow moves deleted experiments */
 
 /* ---- meta.yaml ---- */
 
-/* Copies the value of "key: value" from the start of a line, without its quotes. False if no
- * line has the key. */
+/* Copies the value of the line "key: value", without quotes. Returns false if no line has
+ * the key. */
 static bool yaml_value(const char *text, const char *key, char *out, size_t room)
 {
     const size_t n = strlen(key);
@@ -28,7 +28,7 @@ static bool yaml_value(const char *text, const char *key, char *out, size_t room
         for (; *at != '\0' && *at != '\n' && *at != '\r' && k + 1 < room; at++) {
             if (quote != '\0' && *at == quote) {
                 if (quote == '"' || at[1] != quote) break;
-                at++; /* '' inside quotes is one ' */
+                at++; /* within quotes, '' means one ' */
             } else if (quote == '"' && *at == '\\' && (at[1] == '"' || at[1] == '\\')) {
                 at++;
             }
@@ -42,7 +42,7 @@ static bool yaml_value(const char *text, const char *key, char *out, size_t room
     return false;
 }
 
-/* YAML does not allow control characters, which the name of a run or of a user may have. */
+/* YAML does not allow control characters, which the name of a run or of a user may contain. */
 static void put_quoted(mf_doc *d, const char *text)
 {
     mf_doc_put(d, "'");
@@ -104,7 +104,7 @@ int mf_mlflow_put(const char *folder, const char *name, const char *text, size_t
 /* ---- experiments ---- */
 
 /* Reads the name of the experiment in a folder of the store, and whether it was deleted.
- * *ret_is: whether the folder holds an experiment. */
+ * *ret_is: whether the folder contains an experiment. */
 static int name_of(const char *store, const char *folder, char *out, size_t room, bool *ret_is,
                    bool *ret_deleted)
 {
@@ -125,7 +125,8 @@ static int name_of(const char *store, const char *folder, char *out, size_t room
     return rc;
 }
 
-/* Makes an id of 18 digits, like MLflow's own, from a hash of the name and the number nth. */
+/* Makes an id of 18 digits, like the ids of MLflow, from a hash of the name and the
+ * number nth. */
 static void make_id(const char *name, int nth, char out[MF_MLFLOW_ID])
 {
     char text[NAME_MAX_BYTES + 16], hash[33];
@@ -149,8 +150,8 @@ static int judge_name(const char *name)
     return MF_OK;
 }
 
-/* Finds the experiment of that name among the folders, and counts the folders that belong to
- * MLflow. A deleted experiment (in .trash or marked) keeps its name in MLflow too, so it is an
+/* Finds the experiment with this name among the folders, and counts the folders that belong to
+ * MLflow. A deleted experiment (in .trash or marked) keeps its name in MLflow, so it is an
  * error here. */
 static int find(const char *store, const char *name, bool trash, char **folders, int n,
                 int *ret_at, int *ret_known)

@@ -1,5 +1,5 @@
-/* A growing text for SVG and HTML. After the first failed allocation later calls do nothing,
- * and mf_doc_string returns NULL. */
+/* A growing text for SVG and HTML. After a failed allocation all later calls do nothing, and
+ * mf_doc_string returns NULL. */
 #include "report/page/doc.h"
 
 #include "base/mem.h"
@@ -87,9 +87,10 @@ void mf_doc_printf(mf_doc *d, const char *fmt, ...)
     d->n += (size_t)n;
 }
 
-/* Whether the character of `length` bytes becomes U+FFFD: what a terminal would not get either
- * (base/text/shown.h), but for tab and LF, and U+FFFE and U+FFFF, which XML 1.0 forbids, as it
- * does control characters; and invalid UTF-8 (length 0). */
+/* Whether U+FFFD replaces the character of `length` bytes. It replaces invalid UTF-8 (length
+ * 0), and the characters that are replaced on a terminal (base/text/shown.h), except tab and
+ * LF. It also replaces U+FFFE and U+FFFF, which XML 1.0 forbids, like most
+ * control characters. */
 static bool forbidden(const char *c, size_t length)
 {
     const unsigned char *u = (const unsigned char *)c;

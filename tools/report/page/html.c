@@ -1,5 +1,5 @@
 /* The HTML elements of a report page. Text that does not come from this program is escaped
- * (mf_doc_text); only its own markup is appended unchanged. */
+ * (mf_doc_text). Only markup of this program is appended unchanged. */
 #include "report/page/html.h"
 
 #include "base/sha256.h"
@@ -34,7 +34,8 @@ static const char style[] =
     "section>details{margin:28px 0 0}section>details>summary{color:var(--ink)}\n"
     "figure h3{font-size:14.5px;margin:0 0 4px;font-weight:600}\n"
     "svg{font:12px system-ui,sans-serif}svg text:not([fill]){fill:currentColor}\n"
-    /* numbers in cells of a map: black or white by the cell, whatever the page's scheme */
+    /* numbers in cells of a map are black or white, depending on the cell, not on the
+     * page's colours */
     "svg g[fill^=\"#\"] text:not([fill]){fill:inherit}\n"
     "figure svg{width:100%;max-width:420px;height:auto;display:block;color:var(--ink)}\n"
     ".plan svg{max-width:400px}\n"
@@ -237,7 +238,7 @@ void mf_html_cards_end(mf_doc *d)
     mf_doc_put(d, "</div>\n");
 }
 
-#define WIDE 5 /* columns from which a table is too wide for a telephone */
+#define WIDE 5 /* number of columns from which a table is too wide for a telephone */
 
 static void cell(mf_doc *d, const char *tag, const char *kind, const char *column,
                  const char *text)
@@ -254,7 +255,7 @@ static void cell(mf_doc *d, const char *tag, const char *kind, const char *colum
     mf_doc_printf(d, "</%s>", tag);
 }
 
-/* columns: names that a small screen shows beside the texts; NULL: none */
+/* columns: the column names that a small screen shows beside the texts; NULL: none */
 static void cells(mf_doc *d, const char *tag, const char *align, const char *const *texts,
                   const char *const *columns)
 {

@@ -1,5 +1,6 @@
-/* Heat maps of attention weights between the tokens of the recorded sequence: of heads of the
- * blocks, and of experts that use attention. The maps of either kind share one scale. */
+/* Heat maps of attention weights between the tokens of the recorded sequence: for heads of
+ * the blocks, and for experts that use attention. All maps of the same kind share a
+ * colour scale. */
 #include "report/page/report_parts.h"
 
 static const char *title_of(const mf_report *p, const mf_sample_head *h)
@@ -8,9 +9,9 @@ static const char *title_of(const mf_report *p, const mf_sample_head *h)
     return mf_report_strf(p, "Layer %d, expert %d, head %d", h->layer, h->expert, h->head);
 }
 
-enum { MOST_MAPS = 4 }; /* of blocks: more would make the page heavy */
+enum { MOST_MAPS = 4 }; /* number of maps of blocks; more would make the page too large */
 
-/* Whether map i of n is among those shown, which are evenly spread. */
+/* Whether map i of n is shown. The shown maps are evenly spaced. */
 static bool is_shown(int i, int n)
 {
     return n <= MOST_MAPS || (i + 1) * MOST_MAPS / n > i * MOST_MAPS / n;
@@ -24,8 +25,8 @@ static int count(const mf_sample *s, bool of_experts)
     return n;
 }
 
-/* The largest weight, but at least 0.1: the end of the shared scale. Weights that are spread
- * over many tokens are small, so a fixed end of 1 would hide them. */
+/* The largest weight, but at least 0.1. It is the end of the shared scale. Weights that are
+ * spread over many tokens are small, so with a fixed end of 1 they would be invisible. */
 static double largest(const mf_sample *s, bool of_experts)
 {
     double top = 0.1;
@@ -80,11 +81,10 @@ void mf_report_attention(const mf_report *p, const mf_report_run *r)
     const mf_sample *s = r->sample;
     mf_html_section_closed(p->d, "attention", "Attention weights");
     mf_html_paragraph(
-        p->d,
-        mf_report_strf(p,
-                       "The first %d tokens of the text above at step %lld; a row sums "
-                       "to 1. Some heads of some layers, evenly spread.",
-                       s->n_seen, (long long)s->step));
+        p->d, mf_report_strf(p,
+                             "The first %d tokens of the text above at step %lld; a row sums "
+                             "to 1. Some heads of some layers, evenly spread.",
+                             s->n_seen, (long long)s->step));
     if (count(s, false) > 0) maps(p, s, false);
     if (count(s, true) > 0) {
         mf_html_paragraph(

@@ -1,5 +1,5 @@
-/* How assignments and gates are distributed over the experts, over the steps. A measure that no
- * record contains has no figure. */
+/* Distribution of assignments and gates over the experts at each step. If no record contains a
+ * measure, its figure is omitted. */
 #include "report/page/report_curves.h"
 
 #include <stdlib.h>
@@ -70,7 +70,8 @@ static bool all_zero(const mf_curves *c)
     return true;
 }
 
-/* The colour of layer i of n. If there are over 8, colours change gradually in layer order. */
+/* The colour of layer i of n. With more than 8 layers, colours change gradually in
+ * layer order. */
 static const char *layer_ink(const mf_report *p, int i, int n)
 {
     char ink[8];

@@ -1,6 +1,6 @@
-/* The changes that controllers made to live options in one run: each change, or, if there are
- * many, one line for each option and controller. Options with the fewest changes come first,
- * because a pruned head is more important than a hundred small steps before it. */
+/* The changes that controllers made to live options in a run. The page lists each change or, if
+ * there are many, one line for each option and controller. Options with the fewest changes come
+ * first, because a pruned head is more important than a hundred small changes before it. */
 #include "report/page/report_parts.h"
 
 #include <stdlib.h>

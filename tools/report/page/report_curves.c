@@ -1,5 +1,5 @@
-/* Curves over the steps: how they are drawn, and the section on learning, for one run or for
- * several in the same figures. A figure without points is omitted. */
+/* Curves over the steps: the functions that draw them, and the section on learning, for one run
+ * or for several runs in the same figures. A figure without points is omitted. */
 #include "report/page/report_curves.h"
 #include "report/svg/scale.h"
 
@@ -76,7 +76,7 @@ void mf_curves_figure(const mf_report *p, const char *title, const char *caption
     mf_html_figure_end(p->d, caption);
 }
 
-/* The part of the track from step x on. */
+/* The part of the track from step x to its end. */
 static mf_track from(mf_track t, double x)
 {
     while (t.n > 0 && t.x[0] < x) {
@@ -96,8 +96,9 @@ static mf_range range_of(const mf_curves *c, double x)
     return r;
 }
 
-/* Marks of a curve of validations: the best, and the final one if it took other batches. Names
- * are for one run; those of several would fill the legend. */
+/* Marks points on a curve of validations: the best validation, and the final one if it used
+ * other batches. Names are written only for a single run; those of several runs would fill
+ * the legend. */
 static void mark_ends(const mf_report *p, int i, double x, mf_pick pick, mf_curves *c)
 {
     const mf_report_run *r = p->runs[i];
@@ -119,7 +120,7 @@ static void mark_ends(const mf_report *p, int i, double x, mf_pick pick, mf_curv
     if (s) s->run = i + 1;
 }
 
-/* Collects training loss (thin, and smoothed) and validation loss, from step x on. */
+/* Collects training loss (a thin line, and smoothed) and validation loss, from step x on. */
 static void collect_loss(const mf_report *p, double x, mf_curves *c)
 {
     const bool one = p->n == 1;
@@ -159,7 +160,7 @@ static double last_step(const mf_report *p)
     return last;
 }
 
-/* One value of every run, in one figure. */
+/* Draws one value of every run, in one figure. */
 static void of_runs(const mf_report *p, const char *title, const char *y_label,
                     const char *caption, const char *split, mf_pick pick, const void *arg,
                     bool log_y)
@@ -175,7 +176,8 @@ static void of_runs(const mf_report *p, const char *title, const char *y_label,
     mf_curves_figure(p, title, caption, (mf_plot){.y_label = y_label, .log_y = log_y}, &c);
 }
 
-/* The losses of runs with different tokenizers. That of training is not known in this unit. */
+/* Draws the losses of runs with different tokenizers, in bits per byte. The training loss is
+ * not known in this unit. */
 static void bits(const mf_report *p)
 {
     of_runs(p, "Loss, bits/byte", "bits/byte",
@@ -184,8 +186,8 @@ static void bits(const mf_report *p)
             "val", mf_report_pick_bits, NULL, false);
 }
 
-/* If the loss falls so much at the start that the rest looks flat, the rest also has a figure
- * of its own. */
+/* Draws the loss. If it falls so much at the start that the rest looks flat, a second figure
+ * shows only the rest. */
 static void loss(const mf_report *p)
 {
     mf_curves c;
@@ -206,7 +208,7 @@ static void loss(const mf_report *p)
     mf_curves_figure(p, mf_report_strf(p, "Loss from step %.0f on", x), caption, plot, &c);
 }
 
-/* Losses on training and validation data, both in evaluation mode, at the evaluations. */
+/* Draws losses on training and validation data at the evaluations, both in evaluation mode. */
 static void at_evaluations(const mf_report *p)
 {
     static const char *const splits[] = {"train_eval", "val"}, *const names[] = {
@@ -233,7 +235,7 @@ static void at_evaluations(const mf_report *p)
                      &c);
 }
 
-/* Gradient norm and learning rate of one run, on two axes. */
+/* Draws gradient norm and learning rate of one run, on two axes. */
 static void rate_and_gradient(const mf_report *p)
 {
     mf_curves c = {0};
@@ -249,9 +251,9 @@ static void rate_and_gradient(const mf_report *p)
         &c);
 }
 
-/* The gaps in loss and accuracy between validation and training data, of runs that evaluated
- * both with the same weights. Other runs have no figure: the mean over training steps is of
- * older weights, which alone can make the gap seem negative. */
+/* Draws the gaps in loss and accuracy between validation and training data, of runs that
+ * evaluated both with the same weights. Other runs have no such figure: the mean over training
+ * steps comes from older weights, and this alone can make the gap seem negative. */
 static void gap(const mf_report *p)
 {
     mf_curves c = {0};

@@ -13,7 +13,8 @@ typedef struct mf_curves {
 
 /* Adds a track, and returns its series. NULL if the track is empty or the figure is full. */
 mf_series *mf_curves_add(mf_curves *c, const char *name, mf_track t);
-/* Writes one figure, or nothing without curves. plot: y axes and levels; caption: or NULL. */
+/* Writes one figure, or nothing if there are no curves. plot: y axes and levels. caption may
+ * be NULL. */
 void mf_curves_figure(const mf_report *p, const char *title, const char *caption, mf_plot plot,
                       const mf_curves *c);
 
@@ -24,8 +25,8 @@ typedef struct mf_layer_pick {
 } mf_layer_pick;
 double mf_pick_layer(const mf_metrics_record *m, const void *layer_pick);
 
-/* Figures of classification and regression, for one run or several; none without such tasks.
- * They belong to the section of mf_report_learning. */
+/* Draws figures of classification and regression, for one run or several; none without such
+ * tasks. They belong to the section of mf_report_learning. */
 void mf_report_examples(const mf_report *p);
 
 #endif

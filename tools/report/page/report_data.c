@@ -1,5 +1,6 @@
-/* Opens a run directory for the report. Only metrics.jsonl is required. Other files that are
- * damaged become notes on the page; config.ini and manifest.json also if they are missing. */
+/* Opens a run directory for the report. Only metrics.jsonl is required. If another file is
+ * damaged, a note is added to the page; for config.ini and manifest.json also if the file
+ * is missing. */
 #include "report/page/report_data.h"
 
 #include "base/error.h"
@@ -13,7 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TRACK_MOST 80         /* points of a smoothed track; a figure cannot show more */
+/* number of points of a smoothed track; a figure cannot show more */
+#define TRACK_MOST 80
 #define TEXT_MAX   (4u << 20) /* largest config.ini or manifest.json, in bytes */
 
 static void note(mf_report_run *r, const char *what)
@@ -39,7 +41,8 @@ void mf_report_note_error(mf_report_run *r)
     if (mf_error_code() != MF_ENOMEM) mf_error_clear();
 }
 
-/* The text of a file of the run, which the caller frees. NULL and a note: it is unreadable. */
+/* Reads the text of a file of the run; the caller frees it. If the file is unreadable, adds a
+ * note and returns NULL. */
 static char *text_of(mf_report_run *r, const char *name, size_t *ret_size)
 {
     char *path = mf_path_join(r->dir, name), *text = NULL;
@@ -89,7 +92,8 @@ static void read_sample(mf_report_run *r)
     mf_free(path);
 }
 
-/* Reads evenly spaced files of samples/. The last element is the sample of the run's end. */
+/* Reads evenly spaced files of samples/. The last element is the sample at the end of
+ * the run. */
 static void read_taken(mf_report_run *r)
 {
     int64_t *steps = NULL;
@@ -144,8 +148,9 @@ static int read_metrics(mf_report_run *r)
     return rc;
 }
 
-/* The floor of the last validation, which is that of the model's windows. Records of older runs
- * have none; then that of a model that knows all of the past, which is lower. */
+/* The floor of the last validation, which is the floor for the model's windows. Records of
+ * older runs do not contain it. For them, returns the floor of a model that uses the whole
+ * past, which is lower. */
 static double known_floor(const mf_report_run *r)
 {
     const mf_metrics_record *val = mf_report_last(r, "val");
@@ -186,7 +191,7 @@ int mf_report_run_open(const char *dir, mf_report_run **ret)
         mf_report_run_close(r);
         return mf_fail(MF_ENOMEM, "out of memory for the report of %s", dir);
     }
-    mf_error_clear(); /* the notes tell what could not be read */
+    mf_error_clear(); /* the notes say what could not be read */
     for (int i = 0; i < r->history->n; i++)
         if (r->history->records[i].n_layers > 0) r->n_layers = r->history->records[i].n_layers;
     r->floor = known_floor(r);
@@ -318,7 +323,7 @@ mf_track mf_report_best(const mf_report_run *r, mf_pick pick, const void *arg)
     return point_of(r, (double)like.step, pick(&like, arg));
 }
 
-/* Means of neighbours, so that at most TRACK_MOST points are left. */
+/* Replaces neighbouring points by their means, so that at most TRACK_MOST points remain. */
 static mf_track thinned(mf_track t)
 {
     const int each = (t.n + TRACK_MOST - 1) / TRACK_MOST;

@@ -1,5 +1,5 @@
-/* The keys in which the configurations of several runs differ, with the values of each run. A
- * run without a readable config.ini has no values. */
+/* The keys in which the configurations of several runs differ, with the values of each run. For
+ * a run without a readable config.ini, values are missing. */
 #include "report/page/report_parts.h"
 
 #include <string.h>
@@ -22,7 +22,7 @@ static bool is_among(int n, const mf_ini_entry *const *list, const mf_ini_entry 
     return false;
 }
 
-/* Puts the entries that differ into out [MOST_KEYS], each key once; returns their number. */
+/* Writes the entries that differ to out [MOST_KEYS], each key once. Returns their number. */
 static int differing(const mf_report *p, const mf_ini_entry **out)
 {
     int n = 0;

@@ -1,6 +1,6 @@
-/* Figures of the predictions of classifiers and of regression models; for a single run also
- * those of its tasks, of training, and of accuracy beside routing. A figure whose values no
- * record has is omitted. */
+/* Figures of the predictions of classifiers and of regression models. A single run also has
+ * figures of its tasks, of training, and of accuracy beside routing. If no record has the
+ * values of a figure, the figure is omitted. */
 #include "report/page/report_curves.h"
 
 #define PICK(field)                                                                            \
@@ -22,7 +22,7 @@ static double pick_rmse(const mf_metrics_record *m, const void *arg)
     return sqrt(m->mse);
 }
 
-/* The loss of the task with the index *arg. task_score: its accuracy or Pearson's r. */
+/* task_loss: the loss of the task with index *arg. task_score: its accuracy or Pearson's r. */
 static double task_loss(const mf_metrics_record *m, const void *arg)
 {
     const int i = *(const int *)arg;
@@ -46,7 +46,7 @@ static double gate_entropy_of(const mf_layer_stats *s)
     return s->gate_entropy;
 }
 
-/* Classifiers: accuracy and F1; for a single run the loss too, on the right axis. */
+/* Draws accuracy and F1 of classifiers; for a single run also the loss, on the right axis. */
 static void classification(const mf_report *p)
 {
     mf_curves c = {0};
@@ -77,7 +77,7 @@ static void classification(const mf_report *p)
                      &c);
 }
 
-/* Regression: the correlations; for a single run the RMSE too, on the right axis. */
+/* Draws the correlations of regression; for a single run also the RMSE, on the right axis. */
 static void numbers(const mf_report *p)
 {
     mf_curves c = {0};
@@ -103,7 +103,7 @@ static void numbers(const mf_report *p)
                      (mf_plot){.y_label = "correlation", .right_label = "RMSE"}, &c);
 }
 
-/* Several tasks: one curve for each task. */
+/* Draws one curve for each task of a run with several tasks. */
 static void of_tasks(const mf_report *p, const char *title, const char *y_label,
                      const char *caption, mf_pick pick)
 {
@@ -114,7 +114,7 @@ static void of_tasks(const mf_report *p, const char *title, const char *y_label,
     mf_curves_figure(p, title, caption, (mf_plot){.y_label = y_label}, &c);
 }
 
-/* Loss and accuracy on the training examples since the last evaluation, on two axes. */
+/* Draws loss and accuracy on the training examples since the last evaluation, on two axes. */
 static void training_accuracy(const mf_report *p)
 {
     mf_curves c = {0};
@@ -129,7 +129,7 @@ static void training_accuracy(const mf_report *p)
         (mf_plot){.y_label = "share", .right_label = "loss", .y_lo = 0, .y_hi = 1}, &c);
 }
 
-/* Accuracy and F1, with the entropies of routing and gates on the right axis. */
+/* Draws accuracy and F1, with the entropies of routing and gates on the right axis. */
 static void accuracy_and_routing(const mf_report *p)
 {
     mf_curves c = {0};

@@ -1,4 +1,4 @@
-/* Each expert's share of the assignments and of the gates over the steps, for one run. The
+/* Shares of the assignments and of the gates of each expert over the steps, for one run. The
  * gates are omitted if the two shares are equal. */
 #include "report/page/report_parts.h"
 
@@ -6,7 +6,7 @@
 
 #define TIME_BINS   48
 #define MAX_EXPERTS 512
-#define MAX_LINES   16 /* most experts for which curves are drawn */
+#define MAX_LINES   16 /* number of experts up to which curves are drawn */
 
 /* ---- an expert's share over time ---- */
 
@@ -136,7 +136,8 @@ static void share_heat(const mf_report *p, const loads *l, const char *title)
     mf_html_figure_end(p->d, NULL);
 }
 
-/* Shares at the start and at the end: means over the first and the last 10 % of records. */
+/* Draws shares at the start and at the end: means over the first and the last 10 %
+ * of records. */
 static void share_bars(const mf_report *p, const loads *l)
 {
     static const char *const names[] = {"at the start", "at the end"};
@@ -179,7 +180,8 @@ static void figures_of(const mf_report *p, const mf_report_run *r, const char *s
     for (int i = 0; i < r->n_layers; i++) {
         loads l;
         if (!collect(p, r, split, i, what, &l)) continue;
-        /* Only one of the two shares has maps; those of the other look nearly the same. */
+        /* Maps are drawn only for the assignments, because those of the gates look nearly
+         * the same. */
         if (what == &mean_gates && r->n_layers <= 8) share_lines(p, r, &l);
         if (what == &mean_gates && r->n_layers <= 8) continue;
         share_heat(p, &l, title_of(p, &l, what->heat));
@@ -201,8 +203,9 @@ static bool gates_differ(const mf_report_run *r)
     return false;
 }
 
-/* The split whose mean gates are shown: validation, from which published balance vectors are
- * computed, if at least 3 of its records have mean gates; else the split with more records. */
+/* The split whose mean gates are shown. It is the validation split if at least 3 of its records
+ * contain mean gates, because published balance vectors are computed from it. Otherwise it is
+ * the split with more records. */
 static const char *gates_split(const mf_report_run *r)
 {
     int n = 0;

@@ -1,22 +1,22 @@
-/* Gates of the tokens of one recorded sequence: as numbers, and at several evaluations. With
- * one expert per token, the router's probabilities are shown instead, if they are known. */
+/* Gates of the tokens of a recorded sequence, as numbers, and at several evaluations. With one
+ * expert per token, the router's probabilities are shown instead, if they are known. */
 #include "report/page/report_parts.h"
 
 #include <string.h>
 
 #define MOST_EXPERTS  512
-#define MOST_NUMBERED 32 /* most experts for which cells show numbers */
+#define MOST_NUMBERED 32 /* number of experts up to which cells show numbers */
 #define FIRST_TOKENS  20
 
-/* Whether gates are shown. With top-1 routing a gate may always be 1, so the probabilities are
- * shown if they are known. */
+/* Whether gates are shown. With one expert per token the gate may always be 1, so the
+ * probabilities are shown if they are known. */
 static bool has_gates(const mf_sample_layer *l)
 {
     return l->gate && l->chosen && (l->top_k > 1 || !l->prob);
 }
 
-/* The gates of the first tokens, [experts, tokens], `none` where an expert was not chosen; or
- * the probabilities (has_gates). NULL if the layer has neither. */
+/* The gates of the first tokens, [experts, tokens], with `none` where an expert was not chosen.
+ * If gates are not shown (has_gates), the probabilities. NULL if the layer has neither. */
 static double *cells_of(const mf_report *p, const mf_sample_layer *l, int tokens, double none)
 {
     const size_t n = (size_t)l->experts * (size_t)tokens;
@@ -35,8 +35,8 @@ static double *cells_of(const mf_report *p, const mf_sample_layer *l, int tokens
     return v;
 }
 
-/* The even gate: that which each chosen expert has if the gates of a token are equal. They sum
- * to 1 if the run renormalizes them; else the mean of their sums counts. */
+/* The gate of each chosen expert if the gates of a token are equal. The gates of a token sum to
+ * 1 if the run renormalizes them; otherwise their mean sum is used. */
 static double even_gate(const mf_sample *s, const mf_sample_layer *l)
 {
     double sum = 0;
@@ -49,8 +49,8 @@ static double even_gate(const mf_sample *s, const mf_sample_layer *l)
     return n > 0 && sum > 0 ? sum / n : 1.0 / l->top_k;
 }
 
-/* The meaning of the colours of a map: probabilities as all shares of experts, gates from 0 to
- * twice the even gate. */
+/* Sets the meaning of the colours of a map. Probabilities are coloured like all shares of
+ * experts. Gates are coloured from 0 to twice the even gate. */
 static mf_heat coloured(const mf_sample *s, const mf_sample_layer *l)
 {
     if (!has_gates(l)) return (mf_heat){.even = 1.0 / l->experts, .scale_label = "probability"};
@@ -75,7 +75,8 @@ void mf_report_gate_table(const mf_report *p, const mf_sample *s, int layer)
     const char *const *names = mf_report_token_names(p, s, tokens);
     double *v = mf_arena_alloc(p->arena, (size_t)(tokens * l->experts + 1) * sizeof *v);
     if (!by_expert || !names || !v) return;
-    for (int t = 0; t < tokens; t++) /* a row is a token, so that numbers have enough width */
+    /* each row is a token, so that numbers have enough width */
+    for (int t = 0; t < tokens; t++)
         for (int e = 0; e < l->experts; e++)
             v[t * l->experts + e] = by_expert[e * tokens + t];
     const bool gates = has_gates(l);
@@ -130,13 +131,13 @@ static void heat_at(const mf_report *p, const mf_sample *s, const mf_sample_laye
     mf_html_figure_end(p->d, gate_caption(p, s, l));
 }
 
-/* Sets *ret to the gates (or probabilities) of the chosen experts of all tokens, and returns
- * how many there are. */
+/* Sets *ret to the gates (or probabilities) of the chosen experts of all tokens. Returns
+ * their number. */
 static int chosen_values(const mf_report *p, const mf_sample *s, const mf_sample_layer *l,
                          const double **ret)
 {
     *ret = NULL;
-    if (!l->chosen) return 0; /* then no choices were read, so top_k has no meaning */
+    if (!l->chosen) return 0; /* no choices were read, so top_k has no meaning */
     const int room = s->n_tokens * l->top_k;
     double *v = mf_arena_alloc(p->arena, ((size_t)room + 1) * sizeof *v);
     int n = 0;

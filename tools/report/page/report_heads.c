@@ -1,11 +1,11 @@
-/* Attention heads of one run: their gates, their measured importance, and what pruning saved
- * and cost. Nothing is written for models without head gates. */
+/* Attention heads of one run: their gates, their measured importance, and how pruning changed
+ * speed and loss. Nothing is written for models without head gates. */
 #include "report/page/report_parts.h"
 
 #include <string.h>
 
 #define TIME_BINS 100
-#define MAX_HEADS 1024 /* most heads, counted over all layers */
+#define MAX_HEADS 1024 /* largest number of heads over all layers */
 
 typedef const float *(*head_values)(const mf_head_stats *s);
 static const float *gate(const mf_head_stats *s)
@@ -32,7 +32,7 @@ static const mf_head_stats *layer_of(const mf_metrics_record *m, int i)
                                                  (size_t)i * m->heads[0].size);
 }
 
-/* The last record, or the first if `first`, in which layer 0 has these values. */
+/* The last record in which layer 0 has these values; the first record if `first`. */
 static const mf_metrics_record *measured(const mf_report_run *r, head_values of, bool first)
 {
     const mf_metrics_history *h = r->history;
@@ -84,7 +84,7 @@ static void heat(const mf_report *p, const mf_report_run *r, const char *title,
 
 /* ---- over the steps ---- */
 
-/* A heat map of gates over the steps; each row is a head. A pruned head has gate 0. */
+/* Draws a heat map of gates over the steps. Each row is a head. A pruned head has gate 0. */
 static void gates_over_time(const mf_report *p, const mf_report_run *r)
 {
     const mf_metrics_record *last = measured(r, gate, false);
@@ -129,7 +129,7 @@ static void gates_over_time(const mf_report *p, const mf_report_run *r)
     mf_html_figure_end(p->d, NULL);
 }
 
-/* The argument of mean_of_layer, which gives the mean over a layer's active heads. */
+/* The argument of mean_of_layer, which computes the mean over a layer's active heads. */
 typedef struct head_pick {
     head_values of;
     int layer;
@@ -179,10 +179,10 @@ static void curves(const mf_report *p, const mf_report_run *r, const char *title
     mf_html_figure_end(p->d, "Means over the heads in use.");
 }
 
-/* ---- what pruning costs and gains ---- */
+/* ---- loss and speed after pruning ---- */
 
-/* Validation loss and training speed against the share of pruned heads, at each evaluation. The
- * speed is the mean over the training records since the previous evaluation. */
+/* Draws validation loss and training speed against the share of pruned heads, at each
+ * evaluation. The speed is the mean over the training records since the previous evaluation. */
 static void pruning(const mf_report *p, const mf_report_run *r)
 {
     const mf_metrics_history *h = r->history;

@@ -1,13 +1,13 @@
 /* The model of one run: its structure, and histograms of its weights at the start and at the
- * end. A run without a checkpoint gets the structure without counts. */
+ * end. For a run without a checkpoint, the structure has no parameter counts. */
 #include "report/page/report_parts.h"
 
 #include "base/error.h"
 #include "base/file/io.h"
 #include "run/checkpoint/weights.h"
 
-/* Opens the list of tensors of the newest checkpoint. NULL: there is none, or it cannot be
- * read, which the report notes. */
+/* Opens the list of tensors of the newest checkpoint. NULL if there is none, or if it cannot be
+ * read; the report then contains a note. */
 static mf_inventory *open_inventory(mf_report_run *r)
 {
     mf_inventory *v = NULL;
@@ -22,7 +22,7 @@ static mf_inventory *open_inventory(mf_report_run *r)
     return v;
 }
 
-/* *ret stays empty if the file is missing or damaged. */
+/* Reads the weights at the start. *ret stays empty if their file is missing or damaged. */
 static void read_start(mf_report_run *r, mf_weights *ret)
 {
     char *path = mf_path_join(r->dir, "weights.json");
@@ -30,8 +30,9 @@ static void read_start(mf_report_run *r, mf_weights *ret)
     mf_free(path);
 }
 
-/* Outline of a histogram, divided by its highest bin. Bins are joined, more of them if
- * there are few values. False: there are no values, or no memory. */
+/* Makes the outline of a histogram, divided by its highest bin. Bins are joined in pairs, or
+ * in threes if there are few values. Returns false if there are no values, or if memory
+ * runs out. */
 static bool outline(const mf_report *p, const mf_weights_group *g, mf_series *s)
 {
     const int wide = g->elements < 3000 ? 3 : 2, bins = MF_WEIGHTS_BINS / wide,
@@ -51,7 +52,7 @@ static bool outline(const mf_report *p, const mf_weights_group *g, mf_series *s)
     s->n = points;
     s->x = x;
     s->y = s->hi = y;
-    s->lo = y + points; /* zeros */
+    s->lo = y + points; /* a line of zeros */
     return true;
 }
 
@@ -93,7 +94,7 @@ static void histogram(const mf_report *p, mf_module module, const mf_weights_gro
 void mf_report_model(const mf_report *p, mf_report_run *r)
 {
     mf_weights *w = mf_arena_alloc(p->arena, 2 * sizeof *w), *start = w, *end = w + 1;
-    /* A failure to read must not replace an earlier MF_ENOMEM. */
+    /* A failure to read the checkpoint must not replace an earlier MF_ENOMEM. */
     if (!w || mf_error_code() == MF_ENOMEM) return;
     mf_inventory *v = open_inventory(r);
     read_start(r, start);

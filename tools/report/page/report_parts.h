@@ -1,6 +1,6 @@
-/* report/page/report_parts.h: sections and figures of a run's report, and what they share. A
- * section or figure appends nothing if the runs have no data for it. Only the files of report
- * include it. */
+/* report/page/report_parts.h: sections and figures of a run's report, and the functions that
+ * they share. A section or figure appends nothing if the runs have no data for it. Only the
+ * files of report include it. */
 #ifndef MF_REPORT_PARTS_H
 #define MF_REPORT_PARTS_H
 
@@ -14,10 +14,10 @@ typedef struct mf_report {
     mf_report_run **runs;
     int n;
     mf_arena *arena;
-    int refresh; /* seconds after which a browser loads the page again; 0: never */
+    int refresh; /* seconds after which a browser reloads the page; 0: never */
 } mf_report;
 
-/* The meaning of the colours in maps of shares (mf_heat.even), for the reader. */
+/* The meaning of the colours in maps of shares (mf_heat.even), as a text for the page. */
 #define MF_SHARE_COLOURS                                                                       \
     "Maps of shares and probabilities of experts have one scale of colours: pale is the even " \
     "share 1 / E, blue is less, down to a quarter of it or below, brown is more, up to 4 "     \
@@ -25,25 +25,28 @@ typedef struct mf_report {
 
 /* Formatted text in the report's arena, cut to 1023 bytes; "" if memory runs out. */
 const char *mf_report_strf(const mf_report *p, const char *fmt, ...) MF_PRINTF(2, 3);
-/* v with that many significant digits: "1.2345"; "-" if v is NaN. */
+/* v with that many significant digits, such as "1.2345"; "-" if v is NaN. */
 const char *mf_report_num(const mf_report *p, int digits, double v);
 
-/* Unit of a run's loss: "nats/token", "mean squared error". */
+/* Unit of a run's loss, such as "nats/token" or "mean squared error". */
 const char *mf_report_loss_unit(const mf_report_run *r);
-/* Whether the losses per token of the runs cannot be compared, because tokens of different
- * tokenizers stand for different numbers of bytes, while all are known in bits per byte. */
+/* Whether the losses per token of the runs are not comparable, and bits per byte replace them.
+ * This is so if tokens of different tokenizers contain different numbers of bytes on average,
+ * and all losses are known in bits per byte. */
 bool mf_report_by_bits(const mf_report *p);
-/* "4.83 M"; "-" if n is NaN. */
+/* A rounded count, such as "4.83 M"; "-" if n is NaN. */
 const char *mf_report_count(const mf_report *p, double n);
 
-/* For one run or several. */
-void mf_report_differences(const mf_report *p); /* of configurations; for several runs */
+/* Sections for one run or for several runs. */
+void mf_report_differences(const mf_report *p); /* differences of configurations; only for
+                                                 * several runs */
 void mf_report_learning(const mf_report *p);    /* loss, scores, learning rate, speed, memory */
 void mf_report_balance(const mf_report *p);     /* entropies, load CV, drop rate, NMI, ... */
 void mf_report_skew(const mf_report *p);        /* correlation of expert balance with quality */
-/* For one run only. */
+/* Sections for one run only. */
 void mf_report_modules(const mf_report *p,
-                       const mf_report_run *r); /* parameters, loaded and active */
+                       const mf_report_run *r); /* numbers of parameters: existing, and used by
+                                                 * a token */
 void mf_report_tasks(const mf_report *p, const mf_report_run *r);
 void mf_report_load(const mf_report *p, const mf_report_run *r);
 void mf_report_topics(const mf_report *p, const mf_report_run *r);
@@ -52,24 +55,25 @@ void mf_report_routing(const mf_report *p, const mf_report_run *r);
 void mf_report_steps(const mf_report *p, const mf_report_run *r);
 void mf_report_attention(const mf_report *p, const mf_report_run *r);
 void mf_report_heads(const mf_report *p, const mf_report_run *r);
-void mf_report_model(const mf_report *p, mf_report_run *r); /* structure and weights */
+void mf_report_model(const mf_report *p, mf_report_run *r); /* structure of the model, and
+                                                             * its weights */
 void mf_report_changes(const mf_report *p, const mf_report_run *r);
 
 /* A measure of a layer, with the titles of its figure. */
 typedef struct mf_measure {
     double (*of)(const mf_layer_stats *s);
     const char *title, *y_label, *caption;
-    bool from_zero, hide_zero; /* hide_zero: no figure if all values are 0 */
+    bool from_zero, hide_zero; /* hide_zero: the figure is omitted if all values are 0 */
 } mf_measure;
 extern const mf_measure mf_report_measures[]; /* ends with an entry whose title is NULL */
-/* Picks for mf_report_track. The first ignores arg. The second takes an mf_measure as arg, and
- * gives its mean over the layers. */
+/* Functions for mf_report_track. The first two ignore arg. mf_report_pick_measure expects an
+ * mf_measure as arg, and returns its mean over the layers. */
 double mf_report_pick_loss(const mf_metrics_record *m, const void *arg);
 double mf_report_pick_bits(const mf_metrics_record *m, const void *arg); /* bits per byte */
 double mf_report_pick_measure(const mf_metrics_record *m, const void *measure);
 
-/* Each of these writes one figure, or nothing if the run has no such data. layer: index among
- * the MoE layers. */
+/* Each of these functions writes one figure, or nothing if the run has no data for it. layer:
+ * index among the MoE layers. */
 void mf_report_load_heat(const mf_report *p, const mf_report_run *r, int layer,
                          const char *title);
 void mf_report_router_heat(const mf_report *p, const mf_report_run *r, int layer,
@@ -80,7 +84,7 @@ void mf_report_head_states(const mf_report *p, const mf_report_run *r);
 /* v: the parameters of the run's checkpoint; NULL: parameters are not counted. */
 void mf_report_structure(const mf_report *p, const mf_report_run *r, const mf_inventory *v);
 void mf_report_gate_table(const mf_report *p, const mf_sample *s, int layer);
-/* runs, layers, names: [n_runs], at most 32 are shown. */
+/* runs, layers, names: [n_runs]. At most 32 runs are shown. */
 void mf_report_gate_histogram(const mf_report *p, int n_runs, mf_report_run *const *runs,
                               const int *layers, const char *const *names);
 /* Labels of the first n tokens; NULL if memory runs out. */

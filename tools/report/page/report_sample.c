@@ -1,5 +1,5 @@
 /* Shows routing_sample.json of a run: topics of each expert, and the routing of one recorded
- * sequence. A part that the file does not hold is omitted. */
+ * sequence. A part that is missing in the file is omitted. */
 #include "report/page/report_parts.h"
 
 #include <string.h>
@@ -51,7 +51,7 @@ static void nmi_bars(const mf_report *p, const mf_sample *s)
                              "value of experts drawn at random.");
 }
 
-/* For each topic, the share of its assignments that each expert got. */
+/* Draws, for each topic, the share of its assignments that went to each expert. */
 void mf_report_topic_matrix(const mf_report *p, const mf_report_run *r, int layer,
                             const char *title)
 {
@@ -169,15 +169,15 @@ void mf_report_router_heat(const mf_report *p, const mf_report_run *r, int layer
     mf_html_figure_end(p->d, NULL);
 }
 
-/* ---- how sure the router is ---- */
+/* ---- certainty of the router ---- */
 
-/* Sets *ret to the router's probabilities of the chosen experts of all tokens, and returns how
- * many there are. */
+/* Sets *ret to the router's probabilities of the chosen experts of all tokens. Returns
+ * their number. */
 static int chosen_probabilities(const mf_report *p, const mf_sample *s,
                                 const mf_sample_layer *l, const double **ret)
 {
     *ret = NULL;
-    /* then no choices were read, so top_k has no meaning */
+    /* no choices were read, so top_k has no meaning */
     if (!l->prob || !l->chosen) return 0;
     const int room = s->n_tokens * l->top_k;
     double *v = mf_arena_alloc(p->arena, ((size_t)room + 1) * sizeof *v);
@@ -219,7 +219,7 @@ void mf_report_gate_histogram(const mf_report *p, int n_runs, mf_report_run *con
     mf_html_figure_end(p->d, NULL);
 }
 
-/* Bars of all experts' probabilities for a few tokens, evenly spaced in the sample. */
+/* Draws bars of all experts' probabilities for a few tokens, evenly spaced in the sample. */
 static void token_bars(const mf_report *p, const mf_sample *s, const mf_sample_layer *l)
 {
     const int shown = s->n_tokens < 6 ? s->n_tokens : 6;

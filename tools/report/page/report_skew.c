@@ -1,14 +1,14 @@
-/* How the quality of predictions correlates with the balance of the experts, over the
- * evaluations. Evaluations without both numbers are skipped. Fewer than 10 evaluations have no
- * correlation, because its interval would be nearly as wide as -1 to 1. */
+/* Correlation of the quality of predictions with the balance of the experts, over the
+ * evaluations. Evaluations without both numbers are skipped. With fewer than 10 evaluations
+ * there is no correlation, because its interval would be nearly as wide as -1 to 1. */
 #include "report/page/report_parts.h"
 #include "run/metrics/correlation.h"
 
 #include <string.h>
 
-#define LEAST 10 /* evaluations */
+#define LEAST 10 /* fewest evaluations for a correlation */
 
-/* l2 distance of the experts' shares of the gates from even; mean over the layers. */
+/* l2 distance of the experts' gate shares from equal shares; mean over the layers. */
 static double distance_from_even(const mf_metrics_record *m)
 {
     double sum = 0;
@@ -25,7 +25,7 @@ static double imbalance(const mf_metrics_record *m)
     return sum / m->n_layers;
 }
 
-/* Accuracy; without accuracy Pearson's r; without both the task loss. */
+/* Accuracy; if it is missing, Pearson's r; if both are missing, the task loss. */
 static double quality(const mf_metrics_record *m)
 {
     if (!isnan(m->accuracy)) return m->accuracy;
@@ -39,12 +39,12 @@ static const char *quality_name(const mf_metrics_record *m)
 }
 
 typedef struct correlations {
-    int n;           /* evaluations with both numbers */
+    int n;           /* number of evaluations with both numbers */
     double r;        /* Pearson's r over the evaluations */
-    double r_change; /* the same of the changes from one evaluation to the next */
+    double r_change; /* the same for the changes from one evaluation to the next */
 } correlations;
 
-/* Correlations of skew and quality; NaN below LEAST evaluations. */
+/* Correlations of skew and quality; NaN with fewer than LEAST evaluations. */
 static correlations correlate(const mf_report_run *r,
                               double (*skew)(const mf_metrics_record *m))
 {
@@ -55,7 +55,7 @@ static correlations correlate(const mf_report_run *r,
     for (int i = 0; x && y && i < h->n; i++) {
         const mf_metrics_record *m = &h->records[i];
         if (strcmp(m->split, "val") != 0 || m->n_layers == 0) continue;
-        /* a final validation of more batches cannot be compared with those before it */
+        /* a final validation of more batches is not comparable with those before it */
         if (m->curve.batches > 0 || !mf_metrics_compares(h->n, h->records, i)) continue;
         x[c.n] = skew(m);
         y[c.n] = quality(m);

@@ -1,12 +1,12 @@
 /* States of attention heads over the steps: active, shrinking, pruned, frozen or regrown. A
- * state depends only on the records up to its step. */
+ * state depends only on the records before and at its step. */
 #include "report/page/report_parts.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #define MOST_HEADS 4096
-#define FELL       0.02 /* a gate that fell by more is shrinking */
+#define FELL       0.02 /* a gate that fell by more than this is shrinking */
 
 enum { ACTIVE, REGROWN, SHRINKING, FROZEN, PRUNED, STATES };
 static const char *const names[STATES] = {"active", "regrown", "shrinking", "frozen", "pruned"};
@@ -14,7 +14,8 @@ static const char *const names[STATES] = {"active", "regrown", "shrinking", "fro
 /* A head's state after the records read so far. */
 typedef struct head {
     bool active, known, regrown, frozen;
-    double lowered; /* step of the last change of its gate, if that lowered it; else -1 */
+    double lowered; /* step of the last change of its gate, if that change lowered the gate;
+                     * else -1 */
 } head;
 
 static const mf_head_stats *layer_at(const mf_metrics_record *m, int i)

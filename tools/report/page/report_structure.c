@@ -1,5 +1,5 @@
 /* Draws the structure of a run's model from its resolved configuration, with the parameter
- * counts of its checkpoint. Without a checkpoint there are no counts. */
+ * counts of its checkpoint. Without a checkpoint the counts are omitted. */
 #include "base/error.h"
 #include "plugin/load/open.h"
 #include "report/page/report_parts.h"
@@ -39,7 +39,7 @@ static bool is(const structure *s, const char *section, const char *key, const c
     return strcmp(text(s, section, key), value) == 0;
 }
 
-/* The plugin's name, also if it was given as a path: "x" for "build/x.so". */
+/* The plugin's name, even if the configuration contains a path: "x" for "build/x.so". */
 static const char *plugin(const structure *s, const char *section)
 {
     const char *name = text(s, section, "plugin"), *slash = strrchr(name, '/');
@@ -50,7 +50,7 @@ static const char *plugin(const structure *s, const char *section)
 
 /* ---- adapters ---- */
 
-/* The i-th section [adapter.NAME] whose plugin is not none; NULL after the last. */
+/* The i-th section [adapter.NAME] whose plugin is not `none`; NULL after the last. */
 static const char *adapter_section(const structure *s, int i)
 {
     const char *name;
@@ -60,8 +60,8 @@ static const char *adapter_section(const structure *s, int i)
     return NULL;
 }
 
-/* Whether the section is at that point. If `at` is empty or missing, the plugin's default
- * decides, if the plugin is installed. */
+/* Whether the adapter of a section is at that point. If `at` is empty or missing, the plugin's
+ * default decides, if the plugin is installed. */
 static bool stands_at(const structure *s, const char *section, const char *point)
 {
     const mf_loaded *loaded;
@@ -81,9 +81,9 @@ static bool stands_at(const structure *s, const char *section, const char *point
 
 /* ---- parameters ---- */
 
-/* Elements of a module's parameters in block `layer` (-1: outside the blocks). holding: only of
- * those whose name contains it; NULL: of all. A block that shares weights counts those of the
- * first block that has them. */
+/* Number of elements of a module's parameters in block `layer` (-1: outside the blocks).
+ * holding: counts only parameters whose name contains this text; NULL: all. For a block that
+ * shares weights, the parameters of the first block with these weights are counted. */
 static int64_t elements(const structure *s, mf_module module, int layer, const char *holding)
 {
     int64_t n = 0, first = 0;
@@ -98,7 +98,7 @@ static int64_t elements(const structure *s, mf_module module, int layer, const c
     return n == 0 && is(s, "model", "share_layers", "yes") ? first : n;
 }
 
-/* "4.2 k parameters" after the text `before`; NULL if n is 0 and there is no text. */
+/* "4.2 k parameters" after the text `before`; NULL if n is 0 and `before` is empty. */
 static const char *counted(const structure *s, const char *before, int64_t n)
 {
     const char *all =
@@ -151,7 +151,7 @@ static void add_attention(structure *s, int layer)
 
 /* Adds the adapters of the residual stream at a point of the blocks `layer` to `last` of a
  * frame. If an adapter has no parameters in the first of these blocks, its box is dashed and
- * names the blocks from the first one in which it has parameters. */
+ * names the blocks, beginning with the first block in which it has parameters. */
 static void add_adapters(structure *s, const char *point, int layer, int last)
 {
     const char *section;
@@ -233,7 +233,7 @@ static bool has_experts(const structure *s, int layer)
     return mf_report_has_experts(s->r, layer);
 }
 
-/* The block after those from `layer` on that are of its kind. */
+/* Index of the first block after `layer` that is of another kind. */
 static int end_of_kind(const structure *s, int layer)
 {
     int end = layer + 1;
@@ -242,8 +242,8 @@ static int end_of_kind(const structure *s, int layer)
     return end;
 }
 
-/* Adds blocks of which model.dense_layers names some: in their order, if there are at most
- * three runs of equal blocks, else a frame for each kind. */
+/* Adds the blocks if model.dense_layers lists some of them. If there are at most three runs of
+ * equal blocks, they are drawn in their order, else in one frame for each kind. */
 static void add_listed_blocks(structure *s)
 {
     int stretches = 0, of_kind[2] = {0, 0}, first[2] = {0, 0};
@@ -303,7 +303,8 @@ static void add_front(structure *s)
             counted(s, "", elements(s, MF_MODULE_EMBEDDING, -1, "position.")), EMBED);
 }
 
-/* "main -> 2, score -> 1", with arrows, for several heads; NULL if there is only one. */
+/* "main -> 2, score -> 1", with arrows, for a model with several heads; NULL if it has
+ * only one. */
 static const char *several_heads(const structure *s, int *ret_n)
 {
     const mf_json *list = mf_json_get(s->r->manifest, "tasks");

@@ -1,4 +1,4 @@
-/* What the heads of a run learn: the unit of its loss, and a table of its tasks. The table is
+/* The tasks of a run's heads: the unit of its loss, and a table of its tasks. The table is
  * written only for runs with several tasks. */
 #include "report/page/report_parts.h"
 
@@ -13,7 +13,7 @@ const char *mf_report_loss_unit(const mf_report_run *r)
     return strcmp(task, "classify") == 0 ? "nats/example" : "nats/token";
 }
 
-/* Bytes that a token stands for on average, times ln 2; NaN: not known. */
+/* Mean number of bytes of a token, times ln 2; NaN: not known. */
 static double bytes_of_a_token(const mf_report_run *r)
 {
     const mf_metrics_record *val = mf_report_last(r, "val");
@@ -37,7 +37,7 @@ bool mf_report_has_tasks(const mf_report_run *r)
     return val && val->n_tasks > 0;
 }
 
-/* Parameters of the task's head, from the manifest; NaN if not known. */
+/* Number of parameters of the task's head, from the manifest; NaN if not known. */
 static double params_of(const mf_report_run *r, const char *task)
 {
     const mf_json *list = mf_json_get(r->manifest, "tasks");

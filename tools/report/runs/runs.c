@@ -1,5 +1,5 @@
-/* Finds the runs below a folder and reads a few small parts of their files: of metrics.jsonl
- * only the last lines, so a list of many long runs is fast. */
+/* Finds the runs below a folder and reads small parts of their files. Only the last lines of
+ * metrics.jsonl are read, so listing many long runs is fast. */
 #include "report/runs/runs.h"
 
 #include "base/error.h"
@@ -41,7 +41,7 @@ static void read_manifest(mf_listed_run *r)
     mf_free(path);
 }
 
-/* The record on a line of metrics.jsonl; NULL: the line is no record. */
+/* Parses a line of metrics.jsonl; NULL: the line is not a record. */
 static mf_json *record_of(const char *line, size_t n)
 {
     mf_json *v = NULL;
@@ -58,14 +58,15 @@ static bool validates(const mf_json *record)
     return split && strcmp(split, "val") == 0;
 }
 
-/* Whether the line may be a record of validation: parsing all lines would take long. */
+/* Whether the line may be a record of validation. This avoids parsing all lines, which would
+ * take long. */
 static bool may_validate(const char *line, size_t n)
 {
     static const char word[] = "\"split\":\"val\"";
     return memmem(line, n, word, sizeof word - 1) != NULL;
 }
 
-/* The step of the best validation; -1: there are fewer than two. */
+/* The step of the best validation; -1: there are fewer than two validations. */
 static int64_t best_step(const char *text, size_t n)
 {
     mf_metrics_record *all = NULL;
@@ -93,7 +94,7 @@ static int64_t best_step(const char *text, size_t n)
     return step;
 }
 
-/* Keeps the last record of each kind. The records come from the last to the first. */
+/* Keeps the last record of each kind. The records are passed from the last to the first. */
 static void keep_record(mf_listed_run *r, mf_json *v)
 {
     mf_json **place = v && validates(v) ? &r->val : &r->train;
@@ -122,7 +123,7 @@ static void read_metrics(mf_listed_run *r)
     mf_free(path);
 }
 
-/* Whether training ended before its last step, as train.patience requires. */
+/* Whether training ended before its last step, which happens with train.patience. */
 static bool has_ended(const char *dir)
 {
     char *path = mf_path_join(dir, MF_RUN_ENDED);
@@ -157,8 +158,8 @@ static int add_run(mf_listed_runs *list, const char *dir)
     return MF_OK;
 }
 
-/* Whether a folder with config.ini only has runs below it, as that of a router in the folder of
- * a comparison, with a run for each seed. */
+/* Whether a folder with config.ini is not a run itself, but contains runs. In a comparison, the
+ * folder of a router is such a folder, with a run for each seed. */
 static bool holds_runs(const char *folder)
 {
     char **names, *manifest = mf_path_join(folder, "manifest.json");
@@ -180,7 +181,8 @@ static int add_below(mf_listed_runs *list, const char *folder, int depth)
 {
     char **names;
     int n, rc = mf_list_dir(folder, &names, &n);
-    if (rc != MF_OK) return rc == MF_ENOMEM ? rc : MF_OK; /* folders of others are skipped */
+    /* folders that cannot be read are skipped */
+    if (rc != MF_OK) return rc == MF_ENOMEM ? rc : MF_OK;
     for (int i = 0; rc == MF_OK && i < n; i++) {
         char *path =
             strcmp(folder, ".") == 0 ? mf_strdup(names[i]) : mf_path_join(folder, names[i]);
@@ -242,7 +244,7 @@ static const char *config_value(const mf_listed_run *r, const char *key)
     return e ? e->value : NULL;
 }
 
-/* The number at a path such as moe.0.load_cv in the record; NaN: none. */
+/* The number at a path in the record, such as moe.0.load_cv; NaN: none. */
 static double number_at(const mf_json *v, const char *path)
 {
     char part[64];
@@ -363,7 +365,7 @@ bool mf_listed_runs_is_best(const mf_listed_runs *list, int i, const char *key)
 
 /* ---- choice and order ---- */
 
-/* The names of values that most runs have beside the keys of their configuration. */
+/* The names of values that most runs have in addition to the keys of their configuration. */
 static const char *const usual[] = {"run",           "router", "step",      "val_loss",
                                     "bits_per_byte", "params", "tokens",    "seed",
                                     "finished",      "data",   "tokenizer", "best_step"};
@@ -380,7 +382,8 @@ static const char *full_key(const mf_listed_runs *list, mf_arena *arena, const c
     return NULL;
 }
 
-/* "; did you mean 'train.lr'?", from the usual keys and those of the first configuration. */
+/* Writes "; did you mean 'train.lr'?", chosen from the usual keys and the keys of the
+ * first configuration. */
 static void near_key(const mf_listed_runs *list, const char *key, char *out, size_t size)
 {
     mf_ini *ini = list->n > 0 ? list->run[0].config : NULL;
@@ -465,7 +468,7 @@ typedef struct order {
     bool falling;
 } order;
 
-/* Equal runs keep the order in which they were added, whatever qsort_r does with them. */
+/* Equal runs keep the order in which they were added. qsort_r alone does not guarantee this. */
 static int compare(const void *a, const void *b, void *arg)
 {
     const order *o = arg;

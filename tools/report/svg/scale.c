@@ -1,5 +1,5 @@
 /* Maps numbers to coordinates of an axis and chooses readable tick values. A scale always has
- * lo < hi, also for empty ranges and single points. */
+ * lo < hi, even for empty ranges and single points. */
 #include "report/svg/scale.h"
 
 #include <math.h>
@@ -18,7 +18,7 @@ void mf_range_add(mf_range *r, double v)
     if (v > r->hi) r->hi = v;
 }
 
-/* The smallest of 1, 2, 5 times a power of ten that is not below x. */
+/* The smallest number >= x that is 1, 2 or 5 times a power of ten. */
 static double nice_step(double x)
 {
     const double power = pow(10, floor(log10(x)));
@@ -44,7 +44,7 @@ static void log_ticks(mf_scale *s, bool fixed_lo, bool fixed_hi)
     const double every = ceil((last - first + 1) / 8);
     if (last - first < 1) { /* at most one power of ten is in the range */
         static const double few[] = {1, 2, 5}, many[] = {1, 1.5, 2, 3, 5, 7};
-        /* many, over more than one power of ten, would touch one another */
+        /* over more than one power of ten, many ticks would touch one another */
         const bool wide = s->hi > 10 * s->lo;
         const int n = wide ? 3 : 6;
         for (double d = first - 1; d <= last + 1; d++)
@@ -53,7 +53,7 @@ static void log_ticks(mf_scale *s, bool fixed_lo, bool fixed_hi)
                 if (v >= s->lo * 0.999 && v <= s->hi * 1.001) s->tick[s->n_ticks++] = v;
             }
         if (s->n_ticks > 2) return;
-        s->n_ticks = 0; /* a short range, in which the axis is nearly linear */
+        s->n_ticks = 0; /* in a short range the axis is nearly linear */
         const double step = nice_step((s->hi - s->lo) / 4);
         if (!fixed_lo && floor(s->lo / step) > 0) s->lo = floor(s->lo / step) * step;
         if (!fixed_hi) s->hi = ceil(s->hi / step) * step;

@@ -23,9 +23,10 @@ typedef struct mf_scale {
 
 /* want: approximate number of ticks of a linear scale. fixed_lo, fixed_hi: this end is not
  * rounded outwards. An empty range or a single point is extended. log is ignored if lo <= 0.
- * The caller sets from and to, which are 0 and 1 at first. */
+ * The caller sets from and to, which initially are 0 and 1. */
 mf_scale mf_scale_make(mf_range r, bool log, bool fixed_lo, bool fixed_hi, int want);
-double mf_scale_position(const mf_scale *s, double v); /* clamped to the axis */
+double mf_scale_position(const mf_scale *s, double v); /* coordinate of v, clamped to
+                                                        * the axis */
 /* Formats a tick value: "0.25", "400", "52k", "1e-05". Returns out. */
 const char *mf_tick_text(const mf_scale *s, double v, char out[24]);
 

@@ -55,7 +55,7 @@ static void find_ranges(const mf_plot *p, mf_range *x, mf_range *y, mf_range *ri
         mf_range_add(y, p->levels[i].y);
     if (p->from_zero) mf_range_add(y, 0);
     if (p->y_lo < p->y_hi) *y = (mf_range){p->y_lo, p->y_hi};
-    /* A single x value, such as one step, does not determine a range, so the x axis begins
+    /* A single x value, such as one step, does not determine a range. So the x axis then begins
      * at 0. */
     if (x->lo == x->hi && x->lo > 0 && !p->log_x) x->lo = 0;
 }
@@ -107,11 +107,12 @@ static void lay_out(plot *t, double width, double height)
 
 typedef struct pen {
     bool down;
-    long x, y; /* its position, in hundredths */
+    long x, y; /* position of the pen, in hundredths */
 } pen;
 
-/* Moves or draws to a point, relative to the last one, in hundredths, so that no error adds up.
- * The group of the lines scales them, and the page's script reads values back from them. */
+/* Moves or draws to a point. Coordinates are relative to the last point and in hundredths, so
+ * that rounding errors do not add up. The group of the lines scales them, and the page's script
+ * reads values back from them. */
 static void pen_to(mf_doc *d, pen *at, double x, double y)
 {
     const long px = lround(100 * x), py = lround(100 * y);
@@ -122,7 +123,7 @@ static void pen_to(mf_doc *d, pen *at, double x, double y)
 }
 
 /* Appends the line through all finite points. If many points share a pixel column, only the
- * first, lowest, highest and last are drawn, which gives the same picture. */
+ * first, lowest, highest and last of them are drawn. The picture is the same. */
 static void path_of(plot *t, const mf_scale *y, int n, const double *xs, const double *ys)
 {
     pen at = {0};
@@ -156,7 +157,8 @@ static void band(plot *t, const mf_series *s, const mf_scale *y, const char *ink
     pen at = {0};
     mf_doc_put(t->d, "<path d=\"");
     for (int i = 0; i < 2 * s->n; i++) {
-        const int k = i < s->n ? i : 2 * s->n - 1 - i; /* backwards along the lower edge */
+        const int k = i < s->n ? i : 2 * s->n - 1 - i; /* the second half goes backwards along
+                                                        * the lower edge */
         if (isfinite(s->hi[k]) && isfinite(s->lo[k]))
             pen_to(t->d, &at, mf_scale_position(&t->x, s->x[k]),
                    mf_scale_position(y, i < s->n ? s->hi[k] : s->lo[k]));
@@ -169,15 +171,15 @@ static bool overlap(const mf_box *a, const mf_box *b)
     return a->left < b->right && b->left < a->right && a->top < b->bottom && b->top < a->bottom;
 }
 
-/* Distance from an area to a point, 0 inside of it. */
+/* Distance from an area to a point; 0 if the point is inside. */
 static double distance(const mf_box *b, double x, double y)
 {
     return hypot(fmax(fmax(b->left - x, x - b->right), 0),
                  fmax(fmax(b->top - y, y - b->bottom), 0));
 }
 
-/* Whether a label may stand there: in the box, on no other label and on no point. alone: no
- * other point is as near as its own, which is mark m. */
+/* Whether a label fits in this area: it must be inside the plot, and must cover no other label
+ * and no point. alone: no other point may be as near as its own point, which is mark m. */
 static bool may_stand(const plot *t, const mf_box *box, int m, bool alone)
 {
     const mf_box *in = &t->box, *own = &t->mark[m];
@@ -198,9 +200,9 @@ static bool may_stand(const plot *t, const mf_box *box, int m, bool alone)
     return true;
 }
 
-/* Places the label of mark m at the first of four corners, or farther up or down, where no
- * other point is as near; if there is no such place, where it is free, with a line to its
- * point, which shows the point of the label. */
+/* Places the label of mark m at the first of four corners at which no other point is as near,
+ * or farther up or down. If there is no such place, the label is written in a free place, and a
+ * line connects it with its point. */
 static void put_label(plot *t, int m, const char *text, const char *ink)
 {
     static const int sides[4][2] = {{1, -1}, {1, 1}, {-1, -1}, {-1, 1}};
@@ -227,7 +229,7 @@ static void put_label(plot *t, int m, const char *text, const char *ink)
     mf_svg_text(t->d, box.left, box.bottom - 2, "start", text);
 }
 
-/* Labels after all points, so that each knows where the others are. */
+/* Writes all labels after the points, because the places of all points must be known. */
 static void put_labels(plot *t)
 {
     for (int pass = 0; pass < 2; pass++)
@@ -253,7 +255,7 @@ static const char *y_name(const mf_plot *p, const mf_series *s)
     return label ? label : "y";
 }
 
-/* The title of a line: its name, its last point, and the lowest and highest value. */
+/* Writes the title of a line: its name, its last point, and the lowest and highest value. */
 static void line_tip(const plot *t, const mf_series *s)
 {
     mf_range r = mf_range_empty();
@@ -310,7 +312,7 @@ static void put_line(plot *t, int i)
     mf_doc_put(t->d, "</path>\n");
 }
 
-/* Levels are in the group of the lines, in its hundredths. */
+/* Draws the levels in the group of the lines, with coordinates in hundredths. */
 static void put_levels(plot *t)
 {
     for (int i = 0; i < t->p->n_levels; i++) {
@@ -327,9 +329,9 @@ static void put_levels(plot *t)
     }
 }
 
-/* Opens the group of lines. data-p gives the page's script the scale of places: the box; the
- * ends of the x axis; of the y axis, and whether it is logarithmic; the same of the right one.
- * Points on a logarithmic x axis have titles only. */
+/* Opens the group of lines. data-p contains the scale of coordinates for the page's script: the
+ * box; the ends of the x axis; the ends of the y axis, and whether it is logarithmic; the same
+ * for the right axis. If the x axis is logarithmic, points only have titles. */
 static void open_lines(plot *t)
 {
     const mf_box *b = &t->box;

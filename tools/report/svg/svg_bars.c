@@ -1,6 +1,6 @@
 /* Grouped bars, and histograms. The y axis of bars always includes 0, so the length of a bar is
- * its value; on a logarithmic axis, which has no 0, points stand for the bars. A histogram
- * shows shares of each series, so different sizes can be compared. */
+ * its value. A logarithmic axis has no 0, so points replace the bars. A histogram shows shares
+ * of each series, so series of different sizes are comparable. */
 #include "base/mem.h"
 #include "report/svg/svg_parts.h"
 
@@ -16,7 +16,7 @@ static void error_bar(mf_doc *d, double x, double lo, double hi)
                   x, lo, hi, x - 3, lo, x - 3, hi);
 }
 
-/* Names below the axis: horizontal if they fit, else slanted. */
+/* Writes the names below the axis: horizontally if they fit, else slanted. */
 static void group_names(mf_doc *d, const mf_bars *b, const mf_box *box, double step,
                         bool slanted)
 {
@@ -142,7 +142,8 @@ static mf_range value_range(const mf_histogram *h)
     return r;
 }
 
-/* The outline of one series: 2 bins + 2 points; y is a bin's share of the series' values. */
+/* Computes the outline of one series with 2 bins + 2 points. y is the share of the series'
+ * values in a bin. */
 static void steps_of(const mf_histogram *h, int s, mf_range r, int bins, double *x, double *y)
 {
     const double w = (r.hi - r.lo) / bins;

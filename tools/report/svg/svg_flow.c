@@ -1,6 +1,6 @@
 /* Draws a model's structure: a column of boxes with frames and residual paths, and the content
- * of a box with experts. Both are as wide as a telephone. The layout of the column visits the
- * items twice: first it measures, then it draws. */
+ * of a box with experts. Both fit the width of a telephone. The layout of the column visits the
+ * items twice: the first visit measures, the second draws. */
 #include "report/svg/svg_flow.h"
 
 #include "report/svg/svg_parts.h"
@@ -9,23 +9,23 @@
 
 #define LEFT    64.0  /* left edge of the boxes; frames and residual paths are beside them */
 #define BOX     232.0 /* width of a box of the column */
-#define GAP     15.0  /* between boxes; holds the arrow */
-#define INSET   13.0  /* indentation of a frame inside a frame */
+#define GAP     15.0  /* distance between boxes, in which the arrow is drawn */
+#define INSET   13.0  /* indentation of a frame inside another frame */
 #define LABEL   36.0  /* height of a frame's label */
-#define DEPTH   8     /* most nested frames or residual paths */
+#define DEPTH   8     /* largest nesting depth of frames and of residual paths */
 #define LINE    "stroke=\"currentColor\" stroke-opacity=\".7\" stroke-width=\"1.2\""
 #define FAINT   "stroke=\"currentColor\" stroke-opacity=\".25\""
 #define DETAIL  268.0 /* height of the content of a box with experts */
-#define ADAPTER 44.0  /* additional height of adapters */
+#define ADAPTER 44.0  /* additional height if there are adapters */
 #define SHARED  95.0  /* width of the box of shared experts */
 
 typedef struct flow {
-    mf_doc *d;         /* NULL: only measure */
-    double left, x, y; /* left edge and middle of the boxes; top of the next one */
+    mf_doc *d;         /* NULL: only measure, do not draw */
+    double left, x, y; /* left edge of the boxes, their middle, and the top of the next box */
     double frame[DEPTH], branch[DEPTH];
     const mf_flow_item *open[DEPTH];
     int frames, branches;
-    bool begun; /* there is an item above, so an arrow is drawn */
+    bool begun; /* an item was drawn above, so an arrow is drawn to the next one */
 } flow;
 
 /* ---- marks ---- */
@@ -47,14 +47,14 @@ static void outline(mf_doc *d, const mf_box *b)
                   b->left, b->top, b->right - b->left, b->bottom - b->top);
 }
 
-/* An arrow downwards. */
+/* Draws an arrow downwards. */
 static void arrow(mf_doc *d, double x, double from, double to)
 {
     mf_svg_line(d, x, from, x, to - 4, LINE);
     mf_doc_printf(d, "<path d=\"M%.1f %.1fl-4 -6h8z\" fill=\"currentColor\"/>\n", x, to);
 }
 
-/* A text in the middle of a box; it is condensed if it would be wider. */
+/* Writes a text in the middle of a box. If it is wider than the box, it is condensed. */
 static void line(mf_doc *d, const mf_box *b, double y, const char *text)
 {
     const double room = b->right - b->left - 8;
@@ -229,7 +229,7 @@ static void put_detail(mf_doc *d, const mf_flow_detail *t, const mf_box *frame)
     boxed(d, &router, 3, t->router, t->router_note);
     if (t->choice) mf_svg_text(d, frame->right - 12, frame->top + 20, "end", t->choice);
     for (int i = 0; i < shown; i++) {
-        /* If not all experts are drawn, the last one is drawn after the dots. */
+        /* If not all experts are drawn, the last expert is drawn after the dots. */
         const bool last = more && i == shown - 1;
         const double left = frame->left + 15 + (i + (last ? 0.35 : 0)) * pitch + 5;
         const char *style = i < t->chosen && !last ? LINE : FAINT;

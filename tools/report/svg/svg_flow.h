@@ -1,7 +1,7 @@
 /* report/svg/svg_flow.h: draws the structure of a model: a column of boxes from top to bottom,
  * and the content of one box with experts.
  *
- * Equal blocks are given once, in a frame whose note says how many there are. */
+ * Equal blocks are drawn once, in a frame whose note shows how many there are. */
 #ifndef MF_REPORT_SVG_FLOW_H
 #define MF_REPORT_SVG_FLOW_H
 
@@ -21,20 +21,21 @@ typedef struct mf_flow_item {
     mf_flow_kind kind;
     const char *text, *note; /* note may be NULL */
     int colour;              /* index of mf_colour */
-    bool dashed;             /* only some of the blocks have it */
+    bool dashed;             /* only some of the blocks contain this item */
 } mf_flow_item;
 
 typedef struct mf_flow_detail {
     const char *title;
     const char *router, *router_note;
-    const char *choice; /* beside the title: "2 of 8 a token" */
+    const char *choice; /* text beside the title: "2 of 8 a token" */
     int experts, chosen;
-    const char *expert, *expert_note;   /* in each expert's box */
-    const char *adapter, *adapter_note; /* NULL: none */
+    const char *expert, *expert_note;   /* texts in each expert's box */
+    const char *adapter, *adapter_note; /* texts of the adapters' boxes; NULL: no adapters */
     bool adapter_shared;
-    const char *shared, *shared_note; /* experts for all tokens; NULL: none */
+    const char *shared, *shared_note; /* texts of the box of experts for all tokens;
+                                       * NULL: none */
     const char *sum;
-    const char *note; /* below the picture; or NULL */
+    const char *note; /* text below the picture; NULL: none */
 } mf_flow_detail;
 
 /* Appends the column. */

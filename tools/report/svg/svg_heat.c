@@ -1,18 +1,19 @@
-/* Heat maps. All cells of one colour become one path, in which neighbours are one line, in
- * coordinates that count cells. This keeps large maps small. */
+/* Heat maps. All cells of one colour become one path. Neighbouring cells become one line, and
+ * coordinates count cells. This keeps large maps small. */
 #include "report/svg/svg_parts.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#define LEVELS     17  /* number of colours of the scale; odd: one is the middle */
-#define RATIO      4.0 /* of the ends of a scale of shares to the even share */
+/* number of colours of the scale; odd, so that one colour is the middle */
+#define LEVELS     17
+#define RATIO      4.0 /* ratio of the ends of a scale of shares to the even share */
 #define BAR_WIDTH  12.0
 #define MAX_GROUPS 16
-#define NUMBER     11.0 /* size of values in cells */
+#define NUMBER     11.0 /* font size of values in cells */
 
 typedef struct heat {
-    bool label_above; /* the title of the scale is too long to stand beside the map */
+    bool label_above; /* the title of the scale is too long for a place beside the map */
     mf_doc *d;
     const mf_heat *h;
     mf_box box;
@@ -115,7 +116,7 @@ static double widest(int n, const char *const *labels)
     return fmin(w, 160);
 }
 
-/* Column labels are vertical if one of them is wider than a cell. */
+/* Whether column labels are vertical. They are vertical if one of them is wider than a cell. */
 static bool upright(const heat *t)
 {
     return widest(t->h->columns, t->h->column_labels) > t->cell_w - 2;
@@ -150,7 +151,8 @@ static void lay_out(heat *t, double *width, double *height)
 
 /* ---- cells ---- */
 
-/* Whether values are written into the cells: not if they were too small for a telephone. */
+/* Whether values are written into the cells. They are omitted if they would be too small on
+ * a telephone. */
 static bool has_numbers(const heat *t)
 {
     return t->h->numbers && t->cell_h >= NUMBER + 1 && t->cell_w >= 2.1 * NUMBER;
@@ -158,7 +160,7 @@ static bool has_numbers(const heat *t)
 
 static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-/* An attribute with one label a line; a line break within a label becomes a blank. */
+/* Writes an attribute with one label per line. A line break within a label becomes a blank. */
 static void put_list(heat *t, const char *name, int n, const char *const *labels)
 {
     mf_doc_printf(t->d, " %s=\"", name);
@@ -173,7 +175,7 @@ static void put_list(heat *t, const char *name, int n, const char *const *labels
     mf_doc_put(t->d, "\"");
 }
 
-/* Whether the labels say more than the numbers 0, 1, ... */
+/* Whether the labels differ from the numbers 0, 1, ... */
 static bool named(int n, const char *const *labels)
 {
     char number[16];
@@ -192,7 +194,7 @@ static void put_axis_values(heat *t, const char *name, int n, const double *valu
     mf_doc_put(t->d, "\"");
 }
 
-/* The names of groups of columns, each with the number of columns, in order. */
+/* Writes the names of groups of columns, each with its number of columns, in order. */
 static void put_groups(heat *t)
 {
     const mf_heat *h = t->h;
@@ -208,9 +210,10 @@ static void put_groups(heat *t)
     mf_doc_put(t->d, "\"");
 }
 
-/* The data from which the page's script names a cell and its value: data-h has rows, columns,
- * whether row 0 is at the bottom, and the ends of the values; data-v has two digits of base 64
- * for each cell, between these ends, or a point for the lowest value, or a blank for none. */
+/* Writes the data from which the page's script names a cell and its value. data-h contains
+ * rows, columns, whether row 0 is at the bottom, and the ends of the values. data-v contains
+ * two digits of base 64 for each cell, which are a number between these ends. A single point
+ * means the lowest value, a single blank no value. */
 static void put_values(heat *t)
 {
     const mf_heat *h = t->h;
@@ -239,14 +242,14 @@ static void put_values(heat *t)
     if (h->column_groups && h->groups) put_groups(t);
 }
 
-/* The lowest value with this level of colour. For LEVELS, the highest value of all. */
+/* The lowest value with this level of colour. For level LEVELS: the highest value of all. */
 static double level_begin(const heat *t, int level)
 {
     const double x = ((double)level - 0.5) / (LEVELS - 1), in = x < 0 ? 0 : x > 1 ? 1 : x;
     return t->h->even > 0 ? t->h->even * pow(RATIO, 2 * in - 1) : t->lo + in * (t->hi - t->lo);
 }
 
-/* Whether the cell has a value, and its colour among LEVELS. */
+/* Whether the cell has a value. *ret: its colour among LEVELS. */
 static bool level_at(const heat *t, int row, int column, int *ret)
 {
     const double v = t->h->values[row * t->h->columns + column];
@@ -256,7 +259,8 @@ static bool level_at(const heat *t, int row, int column, int *ret)
 }
 
 /* Opens a group in which a cell is 1 wide and 1 high, and (0, 0) is `down` cells below the
- * upper left corner of the map. Whole numbers as coordinates keep large maps small. */
+ * upper left corner of the map. Coordinates are then whole numbers, which keeps large
+ * maps small. */
 static void open_grid(heat *t, double down)
 {
     mf_doc_printf(t->d, "<g transform=\"translate(%.2f %.2f) scale(%.5f %.5f)\"", t->box.left,
@@ -268,7 +272,8 @@ static int row_at(const heat *t, int row)
     return t->h->y_up ? t->h->rows - 1 - row : row;
 }
 
-/* Whether row r has the colour from column c on, and in how many columns, at least 1. */
+/* Whether row r has the colour at column c. *ret_run: the number of equal columns from c on, at
+ * least 1. */
 static bool run_of(const heat *t, int level, int r, int c, int *ret_run)
 {
     int other, run = 0;
@@ -278,7 +283,7 @@ static bool run_of(const heat *t, int level, int r, int c, int *ret_run)
     return run > 0;
 }
 
-/* The number of lines that a colour takes; level < 0: the number of cells without a value. */
+/* The number of lines that a colour needs. level < 0: the number of cells without a value. */
 static int lines_of(const heat *t, int level)
 {
     int n = 0, run, other;
@@ -290,8 +295,8 @@ static int lines_of(const heat *t, int level)
     return n;
 }
 
-/* The colour that is under all others, as whole rows, because it takes the most lines; -1 if
- * some cell has no value. */
+/* The colour that is drawn under all others, as whole rows, because it would need the most
+ * lines; -1 if some cell has no value. */
 static int ground_of(const heat *t)
 {
     int best = -1, most = t->h->rows;
@@ -307,7 +312,7 @@ static int ground_of(const heat *t)
 }
 
 /* Appends all cells of a colour as one path of horizontal lines, which are as thick as a cell
- * is high; those of the ground as whole rows. */
+ * is high. For the colour of the ground, whole rows are drawn. */
 static void put_level(heat *t, int level, bool ground)
 {
     const mf_heat *h = t->h;
@@ -316,14 +321,14 @@ static void put_level(heat *t, int level, bool ground)
     colour_of(t, (double)level / (LEVELS - 1), ink);
     for (int r = 0; r < h->rows; r++)
         for (int c = 0; c < h->columns; c += run) {
-            /* neighbours of the same colour are one line */
+            /* neighbours of the same colour become one line */
             if (!run_of(t, level, r, c, &run) && !ground) continue;
             if (ground) run = h->columns;
             if (found++ == 0) mf_doc_printf(t->d, "<path stroke=\"%s\" d=\"", ink);
             mf_doc_printf(t->d, "M%d %dh%d", c, row_at(t, r), run);
         }
     if (found == 0) return;
-    if (has_numbers(t)) /* the numbers in the cells say it */
+    if (has_numbers(t)) /* the numbers in the cells already show the values */
         mf_doc_put(t->d, "\"/>\n");
     else
         mf_doc_printf(t->d, "\"><title>%.2g to %.2g</title></path>\n", level_begin(t, level),
@@ -430,8 +435,8 @@ static void number_axes(heat *t)
     }
 }
 
-/* If the cells are too small for all labels, only every second, third, ... label is written;
- * horizontal column labels always fit. */
+/* Writes the labels. If the cells are too small for all labels, only every second, third, ...
+ * label is written. Horizontal column labels always fit. */
 static void put_labels(heat *t)
 {
     const mf_heat *h = t->h;
@@ -441,7 +446,8 @@ static void put_labels(heat *t)
     mf_doc_put(t->d, "<g text-anchor=\"end\">\n");
     for (int r = 0; h->row_labels && r < h->rows; r += every)
         mf_svg_text(t->d, b->left - 6, row_top(t, r) + t->cell_h / 2 + MF_FONT * 0.35, "start",
-                    h->row_labels[r]); /* "start" writes no anchor, so the group's holds */
+                    h->row_labels[r]); /* "start" writes no anchor attribute, so the anchor of
+                                        * the group applies */
     mf_doc_put(t->d, "</g>\n");
     if (h->column_labels && upright(t)) {
         mf_doc_put(t->d, "<g text-anchor=\"end\" transform=\"rotate(-90)\">\n");
@@ -465,7 +471,7 @@ static void axis_labels(heat *t, double height)
         mf_svg_text_up(t->d, MF_FONT + 2, (t->box.top + t->box.bottom) / 2, h->y_label);
 }
 
-/* The scale of shares, with ticks at the even share and at its double and half, and so on. */
+/* The scale of shares. Its ticks are at the even share, at its double and half, and so on. */
 static mf_scale ratio_scale(const heat *t)
 {
     mf_scale s = {.lo = t->lo, .hi = t->hi, .log = true};
@@ -478,7 +484,7 @@ static void colour_bar(heat *t)
 {
     const mf_box *b = &t->box;
     const double x = b->right + BAR_WIDTH, all = b->bottom - b->top, height = fmin(all, 160);
-    const int steps = 9; /* colours of the bar */
+    const int steps = 9; /* number of colours of the bar */
     char ink[8], text[24];
     mf_doc_printf(t->d, "<g stroke-width=\"%.0f\" shape-rendering=\"crispEdges\">\n",
                   BAR_WIDTH);
@@ -495,7 +501,8 @@ static void colour_bar(heat *t)
     s.from = b->top + height;
     s.to = b->top;
     for (int i = 0; i < s.n_ticks; i++) {
-        if (t->h->even > 0) /* shares need two digits; more would not fit beside the bar */
+        /* shares need two digits; more digits would not fit beside the bar */
+        if (t->h->even > 0)
             snprintf(text, sizeof text, "%.2g", s.tick[i]);
         else
             mf_tick_text(&s, s.tick[i], text);

@@ -1,5 +1,5 @@
 /* The common parts of all plots: colours, text, axes, legend. Text is always escaped, and
- * coordinates have at most two decimals, so equal data give equal bytes. */
+ * coordinates have at most two decimals. So equal data result in equal bytes. */
 #include "report/svg/svg_parts.h"
 
 #include <stdarg.h>
@@ -10,8 +10,9 @@
 
 const char *mf_colour(int i)
 {
-    /* Distinct for the three common kinds of colour blindness, and of medium lightness, with a
-     * contrast of 3 or more to the page in both schemes. */
+    /* These colours are distinct for the three common kinds of colour blindness, and of medium
+     * lightness. Their contrast to the page is 3 or more with light and with dark colours of
+     * the page. */
     static const char *const inks[] = {"#3b78c2", "#c77a00", "#1a9e77", "#c8453b",
                                        "#9b6bc3", "#2f97c1", "#8a7a2f", "#888888"};
     return inks[(i % 8 + 8) % 8];
@@ -27,7 +28,7 @@ static void between(const unsigned char *a, const unsigned char *b, double t, ch
 
 static void along(const unsigned char (*stops)[3], int n, double t, char out[8])
 {
-    if (!(t > 0)) t = 0; /* also NaN */
+    if (!(t > 0)) t = 0; /* this includes NaN */
     if (t > 1) t = 1;
     int i = (int)(t * (n - 1));
     if (i > n - 2) i = n - 2;
@@ -36,7 +37,8 @@ static void along(const unsigned char (*stops)[3], int n, double t, char out[8])
 
 void mf_colour_scale(double t, char out[8])
 {
-    /* Lightness rises evenly from .22 to .94 (OKLCH) while the hue goes from blue to yellow. */
+    /* Lightness rises evenly from .22 to .94 (OKLCH) while the hue changes from blue
+     * to yellow. */
     static const unsigned char stops[][3] = {
         {0x19, 0x17, 0x31}, {0x18, 0x28, 0x55}, {0x00, 0x40, 0x76}, {0x00, 0x5c, 0x8e},
         {0x00, 0x7a, 0x97}, {0x00, 0x95, 0x93}, {0x00, 0xad, 0x88}, {0x4f, 0xbf, 0x7f},
@@ -71,7 +73,7 @@ const char *mf_text_fit(const char *text, double width, char out[MF_FIT])
     snprintf(out, MF_FIT - 3, "%s", text);
     size_t n = strlen(out);
     for (; n > 0; n--) {
-        if (((unsigned char)text[n] & 0xC0) == 0x80) continue; /* within a character */
+        if (((unsigned char)text[n] & 0xC0) == 0x80) continue; /* inside a character */
         out[n] = '\0';
         if (mf_text_width(out) + 0.62 * MF_FONT <= width) break;
     }
@@ -158,8 +160,8 @@ double mf_ticks_width(const mf_scale *s)
     return widest;
 }
 
-/* Opens the group of an axis (of class x, y, or z for the right one), and its path, in which
- * all lines of the axis are. */
+/* Opens the group of an axis (class x, y, or z for the right axis), and its path, which
+ * contains all lines of the axis. */
 static void open_axis(mf_doc *d, const char *class, const char *anchor)
 {
     mf_doc_printf(d, "<g class=\"%s\" text-anchor=\"%s\">\n<path d=\"", class, anchor);
@@ -173,7 +175,7 @@ static void point(mf_doc *d, const char *command, double x, double y)
     mf_doc_number(d, y);
 }
 
-/* The text beside a tick, with the anchor of the axis. */
+/* Writes the text beside a tick, with the anchor of the axis. */
 static void tick_text(mf_doc *d, const mf_scale *s, int i, double x, double y)
 {
     char text[24];

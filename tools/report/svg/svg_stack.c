@@ -10,7 +10,8 @@ static void put_area(mf_doc *d, const mf_scale *x, const mf_scale *y, const mf_s
 {
     mf_doc_put(d, "<path d=\"");
     for (int i = 0; i < 2 * s->n; i++) {
-        const int k = i < s->n ? i : 2 * s->n - 1 - i; /* backwards along the lower edge */
+        const int k = i < s->n ? i : 2 * s->n - 1 - i; /* the second half goes backwards along
+                                                        * the lower edge */
         mf_doc_put(d, i == 0 ? "M" : "L");
         mf_doc_number(d, mf_scale_position(x, s->x[k]));
         mf_doc_put(d, " ");

@@ -1,5 +1,5 @@
 /* Progress of long work: a live line on a terminal, plain lines elsewhere. At most one live
- * line exists at a time; a log line erases it first. */
+ * line exists at a time. A log message erases it first. */
 #include "report/terminal/progress.h"
 
 #include "base/clock.h"
@@ -11,7 +11,7 @@
 
 #define DRAW_SECONDS  0.1  /* minimum seconds between two redraws */
 #define PLAIN_LINES   20   /* number of plain lines over the whole work */
-#define PLAIN_SECONDS 60.0 /* the longest time without a plain line while steps end */
+#define PLAIN_SECONDS 60.0 /* longest time in seconds without a plain line while steps end */
 #define MAX_PARTS     6
 #define BAR_MAX       30
 #define BAR_MIN       8
@@ -24,15 +24,16 @@ struct mf_progress {
     double began, last_draw, last_plain;
     int64_t last_plain_step;
     double loss, tokens_per_s, val_loss;
-    double last;           /* seconds that the validation after the last step takes */
-    int64_t done, batches; /* of the validation that runs; batches 0: none */
-    int width;             /* characters of the live line, if it is drawn */
+    double last;           /* duration in seconds of the validation after the last step */
+    int64_t done, batches; /* numbers of batches of the running validation; batches 0: no
+                            * validation runs */
+    int width;             /* number of characters of the live line, if it is drawn */
 };
 
 static mf_progress *live_now; /* the progress whose line a log message must erase */
 
-/* Erases the live line. A terminal that was made smaller has wrapped it: the cursor is then on
- * the last of its rows. */
+/* Erases the live line. If the terminal now has fewer columns, the line has wrapped, and the
+ * cursor is on the last of its lines. */
 static void erase(mf_progress *p)
 {
     if (!p->drawn) return;
@@ -74,7 +75,7 @@ static double seconds_left(const mf_progress *p)
     return (mf_clock() - p->began) / done * (double)(p->total - p->step) + p->last;
 }
 
-/* Time left of the validation after the last step; NaN if another one runs. */
+/* Remaining time of the validation after the last step; NaN if another validation runs. */
 static double validation_left(const mf_progress *p)
 {
     if (p->step < p->total || p->last <= 0) return NAN;
@@ -150,7 +151,8 @@ static void put_bar(const mf_progress *p, int width)
     static const char *const full[] = {"#", "\xe2\x94\x81"}, *const rest[] = {"-",
                                                                               "\xe2\x94\x81"};
     const mf_terminal *t = &p->t;
-    const bool fine = t->utf8 && t->colour; /* both parts of the bar use the same character */
+    const bool fine = t->utf8 && t->colour; /* both parts of the bar are drawn with the
+                                             * same character */
     const double share = p->batches > 0 ? (double)p->done / (double)p->batches
                                         : (double)p->step / (double)p->total;
     int filled = (int)(share * width);
@@ -195,8 +197,9 @@ static void begin_line(mf_progress *p, int64_t step)
     }
 }
 
-/* A line of the history above the live line, as much of it as fits the terminal. Work with an
- * unknown total, or without a loss, has no such line: the bar shows its progress. */
+/* Writes a line of the history above the live line, shortened to the width of the terminal.
+ * Work with an unknown total, or without a loss, has no such line: the bar shows
+ * its progress. */
 static void history(mf_progress *p)
 {
     part parts[MAX_PARTS];

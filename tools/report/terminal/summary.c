@@ -36,7 +36,7 @@ static void put_loss(const mf_terminal *t, const mf_summary *s)
         fputc('\n', t->out);
     }
     if (!(s->floor > 0)) return;
-    row(t, ""); /* with the loss, the line would be longer than 80 columns */
+    row(t, ""); /* together with the loss, the line would be longer than 80 columns */
     fprintf(t->out, "%.3f x the entropy floor of %.4f in its windows\n", s->val_loss / s->floor,
             s->floor);
 }
@@ -77,7 +77,7 @@ static void put_nmi(const mf_terminal *t, const mf_summary *s)
 static void put_speed(const mf_terminal *t, const mf_summary *s)
 {
     char rate[24], time[24], tokens[24];
-    if (!(s->tokens_per_s > 0)) return; /* nothing was trained */
+    if (!(s->tokens_per_s > 0)) return; /* no step was trained */
     row(t, "speed");
     fprintf(t->out, "%s tokens/s; %lld steps, %s tokens in %s\n",
             mf_count_text(s->tokens_per_s, rate), (long long)s->steps,
@@ -87,7 +87,8 @@ static void put_speed(const mf_terminal *t, const mf_summary *s)
     fprintf(t->out, "%s\n", mf_shown_on(t->out, s->device));
 }
 
-/* The first router of the program's plugin folder that is not in use; "" if there is none. */
+/* Writes the first router of the program's plugin folder other than `used`; "" if there
+ * is none. */
 static void other_router(const char *used, char out[NAME_MAX_BYTES])
 {
     char **names, *folder = mf_path_join(mf_paths_plugins(), "routers");
@@ -99,7 +100,7 @@ static void other_router(const char *used, char out[NAME_MAX_BYTES])
     int rc = mf_list_dir(folder, &names, &n);
     mf_free(folder);
     if (rc != MF_OK) {
-        mf_error_clear(); /* no other router is proposed then */
+        mf_error_clear(); /* then no other router is proposed */
         return;
     }
     for (int i = 0; i < n; i++) {
@@ -134,7 +135,8 @@ static void put_word(const mf_terminal *t, const char *word)
     fputc('\'', t->out);
 }
 
-/* Writes a command (verb, a word that may need quotes, further words) and its purpose. */
+/* Writes a command and its purpose. The command consists of a verb, a word that may need
+ * quotes, and further words. */
 static void propose(const mf_terminal *t, const char *verb, const char *word, const char *more,
                     const char *why)
 {
@@ -152,7 +154,7 @@ static void put_next(const mf_terminal *t, const mf_summary *s)
     fprintf(t->out, "%stry next%s\n", mf_ink_begin(t, MF_INK_DIM), mf_ink_end(t));
     other_router(s->router, other);
     char *config = mf_path_join(s->run, "config.ini");
-    if (!config) mf_error_clear(); /* this command is not proposed then */
+    if (!config) mf_error_clear(); /* then this command is not proposed */
     if (other[0] != '\0' && s->n_layers > 0 && config) {
         snprintf(plugin, sizeof plugin, " --plugin routers/%s", other);
         propose(t, "train", config, plugin, "the same training with another router");
@@ -160,7 +162,7 @@ static void put_next(const mf_terminal *t, const mf_summary *s)
     mf_free(config);
     if (s->generates)
         propose(t, "generate", s->run, " -p \"the \"", "let the model continue a text");
-    if (!mf_exists("mine")) /* which the command would refuse */
+    if (!mf_exists("mine")) /* the command would refuse an existing folder */
         propose(t, "plugin new router", "mine", "", "write a router of your own: one C file");
 }
 

@@ -1,5 +1,5 @@
-/* What a stream can show (cursor movement, colour, UTF-8, width), and text that is safe for it.
- * Text from outside never reaches a terminal with its control characters. */
+/* Detects what a stream can show (cursor movement, colour, UTF-8, width), and makes text safe
+ * for it. Control characters in text from outside are never written to a terminal. */
 #include "report/terminal/terminal.h"
 
 #include "base/text/shown.h"
@@ -55,13 +55,13 @@ const char *mf_ink_end(const mf_terminal *t)
     return t->colour ? "\033[0m" : "";
 }
 
-/* Bytes that follow the first byte c of a UTF-8 character. */
+/* Number of bytes that follow the first byte c of a UTF-8 character. */
 static int bytes_after(unsigned char c)
 {
     return c >= 0xF0 ? 3 : c >= 0xE0 ? 2 : c >= 0xC2 ? 1 : 0;
 }
 
-/* Writes the bytes of a character that is complete, or that a byte has broken off. */
+/* Writes the bytes of a character that is complete, or that an unexpected byte has ended. */
 static void put_char(FILE *out, mf_begun_char *begun)
 {
     const char *at = begun->byte;

@@ -8,12 +8,12 @@
 typedef struct mf_terminal {
     FILE *out;
     bool live;   /* a terminal that can move its cursor, so lines may be redrawn */
-    bool colour; /* live, and not disabled by NO_COLOR */
+    bool colour; /* the stream is live, and NO_COLOR is not set */
     bool utf8;   /* the locale's encoding is UTF-8, by LC_ALL, LC_CTYPE, LANG */
 } mf_terminal;
 
 mf_terminal mf_terminal_of(FILE *out);
-/* Its number of columns (base/text/wrap.h). */
+/* Number of columns of the terminal (base/text/wrap.h). */
 int mf_terminal_columns(const mf_terminal *t);
 
 typedef enum mf_ink {
@@ -28,9 +28,10 @@ typedef enum mf_ink {
 const char *mf_ink_begin(const mf_terminal *t, mf_ink ink);
 const char *mf_ink_end(const mf_terminal *t);
 
-/* The UTF-8 character whose first bytes ended a call of mf_terminal_put; zero at the start. */
+/* A UTF-8 character of which mf_terminal_put has received only the first bytes; zero at
+ * the start. */
 typedef struct mf_begun_char {
-    char byte[4]; /* its bytes so far */
+    char byte[4]; /* the bytes received so far */
     int n;
 } mf_begun_char;
 /* Writes n bytes of text. If the stream is a terminal, control characters other than LF and tab
@@ -38,9 +39,10 @@ typedef struct mf_begun_char {
  * the same `begun`. */
 void mf_terminal_put(FILE *out, mf_begun_char *begun, const char *text, size_t n);
 
-/* "0:07", "12:40", "3:05:00", "2d 04h"; "?" if negative, not finite or over 1e9. */
+/* A duration as text: "0:07", "12:40", "3:05:00", "2d 04h"; "?" if it is negative, not finite
+ * or over 1e9. */
 const char *mf_duration_text(double seconds, char out[24]);
-/* "950", "52.1k", "3.20M"; "?" if not finite. */
+/* A count as text: "950", "52.1k", "3.20M"; "?" if it is not finite. */
 const char *mf_count_text(double n, char out[24]);
 
 #endif

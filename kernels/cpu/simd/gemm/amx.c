@@ -1,20 +1,23 @@
 /* amx.c: tiles of bf16 gemms for processors with matrix registers (Intel AMX), which hold 16
  * rows of 16 words and multiply 16 x 16 x 32 elements at a time.
  *
- * Words, row panels and lane panels are those of amx_pack.h. Panels of one side stay in the
- * second cache, and those of the other side are read once for each such set (amx_cost.h).
+ * amx_pack.h defines words, row panels and lane panels. Panels of one side stay in the second
+ * cache; panels of the other side are read once for each set of panels that stay (amx_cost.h).
  *
  * If the gemm is crossed, b is on the rows side, and the result is transposed. This is faster
- * if a has few rows, since rows take less time to pack than lanes. */
+ * if b has few rows, because rows take less time to pack than lanes. */
 #define ENGINE_BF16 1
 #define WORD_UNIT   16
 #include "kernels/cpu/simd/gemm/amx_cost.h"
 #include "kernels/cpu/simd/gemm/amx_tiles.h"
 #include "kernels/cpu/workspace.h"
 
-#define PASS      (4 * AMX_DEEP * ROW_PANEL) /* words of the panels that do not stay */
-#define FEW_LANES 96                         /* up to this many lanes, rows are read in place */
-#define SUMS      MF_ROOM_SUMS_SIZE /* sums of c, if c is bf16 and the inner index long */
+/* number of words of the panels that do not stay */
+#define PASS (4 * AMX_DEEP * ROW_PANEL)
+/* up to this number of lanes, rows are read in place */
+#define FEW_LANES 96
+/* elements of the f32 sums of c, if c is bf16 and the inner index long */
+#define SUMS MF_ROOM_SUMS_SIZE
 
 _Static_assert(AMX_STAY + PASS <= MF_ROOM_TILE_SIZE, "room for panels");
 
@@ -29,7 +32,7 @@ typedef struct work {
     const gemm_tile *b;
     const gemm_side *row, *lane;
     amx_way way;
-    int64_t r0, r1, l0, l1; /* of the tile, on the side of rows and of lanes */
+    int64_t r0, r1, l0, l1; /* limits of the tile, on the side of rows and of lanes */
     int64_t k0, k1;         /* the present inner indices */
     fetcher soon;
 } work;
@@ -71,16 +74,16 @@ static void put_sums(const work *w, int64_t i, int64_t mr, int64_t j, int64_t wi
                  first);
 }
 
-/* Whether row panels are read in place, whole 16 rows and words. They are multiplied with few
- * lanes, so copying them would take longer. */
+/* Whether row panels are read in place, as whole registers of 16 rows and words. They are
+ * multiplied with few lanes, so copying them would take longer. */
 static bool rows_in_place(const work *w)
 {
     return w->l1 - w->l0 <= FEW_LANES && rows_lie(w->row, false, w->k1 - w->k0) &&
            (w->r1 - w->r0) % TILE_ROWS == 0 && (w->k1 - w->k0) % DEEP == 0;
 }
 
-/* Multiplies rows i .. iend - 1 with lanes j .. jend - 1, at most 32 of each. rows: NULL if
- * they are read in place. */
+/* Multiplies rows i .. iend - 1 with lanes j .. jend - 1, at most 32 of each. rows: the packed
+ * rows; NULL if rows are read in place. */
 static void run_panels(work *w, int64_t i, int64_t iend, int64_t j, int64_t jend,
                        const float *rows, const float *lanes)
 {
@@ -105,8 +108,8 @@ static void run_panels(work *w, int64_t i, int64_t iend, int64_t j, int64_t jend
     put_sums(w, i, mr, j, width);
 }
 
-/* Multiplies rows i0 .. i1 - 1 with lanes j0 .. j1 - 1, which are packed. rows: NULL if they
- * are read in place. */
+/* Multiplies rows i0 .. i1 - 1 with lanes j0 .. j1 - 1, which are packed. rows: the packed
+ * rows; NULL if rows are read in place. */
 static void run_block(work *w, int64_t i0, int64_t i1, int64_t j0, int64_t j1,
                       const float *rows, const float *lanes)
 {
@@ -132,8 +135,8 @@ static void pack_side(const work *w, bool rows, int64_t from, int64_t to, float 
         pack_lanes(w->lane, from, to, w->k0, w->k1, out);
 }
 
-/* Plans to prefetch rows or lanes from .. to - 1 while `calls` pairs of panels are multiplied
- * with each other. */
+/* Plans to prefetch rows or lanes from .. to - 1 while `calls` pairs of panels
+ * are multiplied. */
 static void plan_ahead(work *w, bool rows, int64_t from, int64_t to, int64_t calls)
 {
     const gemm_side *s = rows ? w->row : w->lane;
@@ -150,8 +153,8 @@ static void plan_ahead(work *w, bool rows, int64_t from, int64_t to, int64_t cal
 }
 
 /* Multiplies all rows and lanes over the inner indices k0 .. k1 - 1. An operand that is stored
- * across the inner index is packed several panels at a time, since each stored row may have a
- * page of its own. stay [AMX_STAY], pass [PASS]: room. */
+ * across the inner index is packed several panels at a time, because each stored row may be on
+ * a page of its own. stay [AMX_STAY] and pass [PASS] are work memory. */
 static void run_unpacked(work *w, int64_t k0, int64_t k1, float *stay, float *pass)
 {
     const bool rows_stay = w->way.rows_stay;
@@ -188,9 +191,10 @@ static void run_unpacked(work *w, int64_t k0, int64_t k1, float *stay, float *pa
 /* ---- packed weights ---- */
 
 /* The panels of packed.h are lane panels, up to the last whole 16 words. A panel is read from
- * memory for the first rows, and from the cache for the others: all rows are packed before. */
+ * memory for the first rows, and from the cache for all other rows, because all rows are
+ * packed before. */
 
-/* The words of a panel behind the last 16 that are whole, followed by zeros. */
+/* Copies the words of a panel behind its last whole 16 words, followed by zeros. */
 static void pack_tail(const float *panel, int64_t width, int64_t words, float *to)
 {
     memset(to, 0, TILE_WORDS * LANES * sizeof *to);
@@ -205,7 +209,7 @@ static void run_panel(work *w, int64_t i0, int64_t i1, int64_t j, int64_t width,
                   size = words_of(w->k0, w->k1) * ROW_PANEL, calls = div_up(i1 - i0, ROW_PANEL);
     float tail[TILE_WORDS * LANES] __attribute__((aligned(64)));
     panels p = {.ldv = width, .words = whole, .more_lanes = width > 16, .soon = &w->soon};
-    /* the next panel, while all rows are multiplied with this one */
+    /* the next panel is prefetched while all rows are multiplied with this panel */
     const char *next = (const char *)(panel + words * width);
     const int64_t bytes = 4 * words * width;
     w->soon = (fetcher){next, next + bytes, bytes, 0, div_up(width, calls), bytes / 64};
@@ -264,7 +268,7 @@ static void run_all(const gemm_tile *b)
     tiles_end();
 }
 
-/* Sums over more than AMX_DEEP words must not be rounded to bf16 in between. */
+/* Computes sums over more than AMX_DEEP words, which must not be rounded to bf16 in between. */
 static void __attribute__((noinline)) run_rounding(const gemm_tile *b)
 {
     float *sums = mf_cpu_room(MF_ROOM_SUMS);

@@ -1,5 +1,6 @@
-/* amx_cost.h: how many cycles a gemm takes with matrix registers (amx.c), measured on a Xeon of
- * the fifth generation; gemm.c cuts gemms by it, and amx.c chooses the side of an operand. */
+/* amx_cost.h: the number of cycles of a gemm with matrix registers (amx.c), measured on a fifth
+ * generation Xeon. gemm.c uses it to cut gemms, and amx.c uses it to choose the side of
+ * an operand. */
 #ifndef MF_SIMD_GEMM_AMX_COST_H
 #define MF_SIMD_GEMM_AMX_COST_H
 
@@ -7,25 +8,27 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define AMX_STAY 327680 /* words of the panels that stay in the second cache: 1.25 MiB */
-#define AMX_DEEP 1024   /* words of the inner index at once, at most */
+/* number of words of the panels that stay in the second cache: 1.25 MiB */
+#define AMX_STAY 327680
+#define AMX_DEEP 1024 /* maximum number of words of the inner index at a time */
 
-/* How a gemm is computed. crossed: b is on the rows side, and the result is transposed. Panels
- * of one side stay in the cache, as many as fit; the panels of the other side are read once for
- * each such set. rows_stay: the panels of rows are those that stay. */
+/* How a gemm is computed. crossed: b is on the rows side, and the result is transposed. As many
+ * panels of one side as fit stay in the cache. The panels of the other side are read once for
+ * each set of panels that stay. rows_stay: the panels of rows stay. */
 typedef struct amx_way {
     bool crossed, rows_stay;
 } amx_way;
 
-/* Number of rows or lanes whose panels stay in the cache, for `words` pairs of the inner index;
- * a multiple of 32. */
+/* Returns the number of rows or lanes whose panels stay in the cache, for `words` pairs of the
+ * inner index; a multiple of 32. */
 static inline int64_t amx_stay(int64_t words)
 {
     const int64_t fit = words > 0 ? AMX_STAY / words / 32 * 32 : 32;
     return fit > 1024 ? 1024 : fit > 32 ? fit : 32;
 }
 
-/* Cycles to pack an element of a row or a lane; along: it is stored along the inner index. */
+/* Returns the cycles to pack an element of a row; the next function does so for a lane. along:
+ * the element is stored along the inner index. */
 static inline double amx_row_cycles(bool along)
 {
     return along ? 0.05 : 0.12;
@@ -35,8 +38,8 @@ static inline double amx_lane_cycles(bool along)
     return along ? 0.12 : 0.08;
 }
 
-/* Cycles for m rows, n lanes and k inner indices: 400 multiply-adds a cycle; panels that stay
- * are packed once, others once for each set of these. */
+/* Returns the cycles for m rows, n lanes and k inner indices. A cycle has 400 multiply-adds.
+ * Panels that stay are packed once, all other panels once for each set of panels that stay. */
 static inline double amx_side_cycles(bool rows_stay, bool rows_along, bool lanes_along,
                                      double m, double n, double k)
 {
@@ -49,7 +52,8 @@ static inline double amx_side_cycles(bool rows_stay, bool rows_along, bool lanes
                 lanes * (rows_stay ? ceil(m / stay) : 1));
 }
 
-/* Cycles for m rows of a and n columns of b, and the way to compute them. */
+/* Returns the cycles for m rows of a and n columns of b, and the fastest way to
+ * compute them. */
 static inline double amx_cycles(bool a_along, bool b_along, double m, double n, double k,
                                 amx_way *ret)
 {
@@ -59,7 +63,7 @@ static inline double amx_cycles(bool a_along, bool b_along, double m, double n, 
         double cycles =
             w.crossed ? amx_side_cycles(w.rows_stay, b_along, a_along, n, m, k) + 0.2 * m * n
                       : amx_side_cycles(w.rows_stay, a_along, b_along, m, n, k);
-        /* neighbouring panels of c are then below each other, on other pages */
+        /* In this case neighbouring panels of c are below each other, on other pages. */
         if (w.rows_stay != w.crossed) cycles += 0.1 * m * n;
         if (way > 0 && cycles >= best) continue;
         best = cycles;

@@ -1,14 +1,14 @@
-/* amx_pack.h: operands of a gemm in the form of matrix registers; a part of amx.c.
+/* amx_pack.h: operands of a gemm in the layout of matrix registers; a part of amx.c.
  *
- * A word is a pair of bf16 that are neighbours along the inner index; in a register each of 16
- * lines has 16 words. Rows of c need lines along the inner index: row panels of 32 rows,
- * [words / 16][2][16 rows][16 words]. Columns need words of neighbouring columns side by side:
- * lane panels of 32 columns, [words][32]. Both are filled with zeros up to 16 words, and so are
- * the lines of a register that has less than 16 rows or columns.
+ * A word is a pair of bf16 that are neighbours along the inner index. A register has 16 lines
+ * of 16 words. Rows of c need lines along the inner index: row panels of 32 rows,
+ * [words / 16][2][16 rows][16 words]. Columns need words of neighbouring columns side by
+ * side: lane panels of 32 columns, [words][32]. Both are padded with zeros to a multiple of
+ * 16 words, and so are the lines of a register that has less than 16 rows or columns.
  *
- * Transposing limits packing. Its first half costs little: a vector is put together from four
- * pieces of 16 bytes, which come from four lines, and the instructions for this also run where
- * those that move elements within a vector cannot. */
+ * Transposing takes most of the time of packing. Its first half costs little: a vector is put
+ * together from four pieces of 16 bytes, which come from four lines. The instructions for this
+ * also run on ports that cannot execute instructions that move elements within a vector. */
 #ifndef MF_SIMD_GEMM_AMX_PACK_H
 #define MF_SIMD_GEMM_AMX_PACK_H
 
@@ -16,22 +16,23 @@
 
 #define TILE_ROWS  16
 #define TILE_WORDS 16
-#define DEEP       (2 * TILE_WORDS)         /* elements of a line */
-#define TILE       (TILE_ROWS * TILE_WORDS) /* words of a register */
+#define DEEP       (2 * TILE_WORDS)         /* number of elements of a line */
+#define TILE       (TILE_ROWS * TILE_WORDS) /* number of words of a register */
 #define ROW_PANEL  (2 * TILE_ROWS)
-#define SOON       8 /* registers per row that are prefetched and copied at once */
+#define SOON       8 /* number of registers per row that are prefetched and copied at a time */
 
 /* ---- reading ---- */
 
-/* Stored rows, from a column on. whole: all are bf16 that exist, and can be read in place. */
+/* Stored rows, from a column on. whole: all rows exist and are bf16, so they can be read
+ * in place. */
 typedef struct source {
-    int64_t rows[DEEP]; /* -1: zeros */
+    int64_t rows[DEEP]; /* addresses of rows; -1: zeros */
     const uint16_t *at[DEEP];
     int64_t column;
     bool whole;
 } source;
 
-/* Finds `count` stored rows from index first on; those from `end` on are zeros. */
+/* Finds `count` stored rows, beginning with index `first`. Rows from `end` on are zeros. */
 V_INLINE void find_rows(const gemm_side *s, int64_t first, int64_t end, int count,
                         int64_t column, source *to)
 {
@@ -44,9 +45,10 @@ V_INLINE void find_rows(const gemm_side *s, int64_t first, int64_t end, int coun
     }
 }
 
-/* Returns the addresses of `width` columns of `count` rows, `offset` columns behind the first,
- * where `left` columns exist; the others are zeros. They are in `to`, and in room
- * [count][width] what cannot be read in place. width: 16 or 32. */
+/* Returns the addresses of `width` columns of `count` rows, `offset` columns behind the
+ * first column. Of these columns `left` exist; the others are zeros. The addresses are
+ * written to `to`. Parts that cannot be read in place are copied to room [count][width].
+ * width: 16 or 32. */
 V_INLINE void lines_of(const gemm_side *s, const source *from, int count, int64_t offset,
                        int64_t left, int width, uint16_t *room, const uint16_t **to)
 {
@@ -66,7 +68,7 @@ V_INLINE void lines_of(const gemm_side *s, const source *from, int count, int64_
     }
 }
 
-/* Four pieces of 16 bytes. */
+/* Returns a vector of four pieces of 16 bytes. */
 V_INLINE __m512i pieces(const void *a, const void *b, const void *c, const void *d)
 {
     __m512i v = _mm512_castsi128_si512(_mm_loadu_si128(a));
@@ -78,7 +80,7 @@ V_INLINE __m512i pieces(const void *a, const void *b, const void *c, const void 
 /* ---- rows ---- */
 
 /* Copies rows i .. i + mr - 1, stored along the inner index, to a row panel, 512 bytes of each
- * row at once. */
+ * row at a time. */
 V_INLINE void rows_along(const gemm_side *s, int64_t i, int64_t mr, int64_t k0, int64_t k1,
                          float *out)
 {
@@ -109,12 +111,13 @@ V_INLINE void turn_eight(const uint16_t *const at[DEEP], int column, float *out)
         a[r] = pieces(at[r] + column, at[8 + r] + column, at[16 + r] + column,
                       at[24 + r] + column);
     V_UNROLL
-    for (int r = 0; r < 4; r++) { /* b: columns 0-3 or 4-7 of two rows */
+    for (int r = 0; r < 4; r++) { /* b contains columns 0-3 or 4-7 of two rows. */
         b[r] = _mm512_unpacklo_epi16(a[2 * r], a[2 * r + 1]);
         b[4 + r] = _mm512_unpackhi_epi16(a[2 * r], a[2 * r + 1]);
     }
     V_UNROLL
-    for (int r = 0; r < 4; r++) { /* a: two columns of four rows; a[r + 1] has the others */
+    /* a contains two columns of four rows; a[r + 1] contains the other two columns. */
+    for (int r = 0; r < 4; r++) {
         const int low = r / 2 * 4 + r % 2 * 2;
         a[2 * r] = _mm512_unpacklo_epi32(b[low], b[low + 1]);
         a[2 * r + 1] = _mm512_unpackhi_epi32(b[low], b[low + 1]);
@@ -157,7 +160,7 @@ static void pack_rows(const gemm_side *s, int64_t i, int64_t iend, int64_t k0, i
 {
     const int64_t size = words_of(k0, k1) * ROW_PANEL;
     gemm_side of = *s;
-    if (!s->along) { /* compiled for each type, as in pack.h */
+    if (!s->along) { /* This code is compiled for each type, as in pack.h. */
         of.type = MF_CAST_BF16;
         if (s->type == MF_CAST_BF16)
             rows_across(&of, i, iend, k0, k1, out);
@@ -197,7 +200,7 @@ V_INLINE void turn_four(const __m512i a[4], __m512i word[4])
     }
 }
 
-/* The same for words from `out` on, LANES apart. */
+/* Like turn_four, but writes the words from `out` on, LANES apart. */
 V_INLINE void put_four(const __m512i a[4], float *out)
 {
     __m512i word[4];
@@ -239,11 +242,11 @@ V_INLINE void lanes_along(const gemm_side *s, int64_t j, int64_t jend, int64_t k
         }
 }
 
-/* Writes the pairs of two stored rows of 32 columns: words of 32 lanes. */
+/* Writes the pairs of two stored rows of 32 columns as words of 32 lanes. */
 V_INLINE void put_pairs(__m512i even, __m512i odd, float *out)
 {
-    /* Unpacking interleaves the halves of 16 bytes: columns 4 g .. 4 g + 3 and those 16 behind
-     * them share piece g. */
+    /* Unpacking interleaves 8-byte halves of 16-byte pieces, so piece g contains columns 4 g ..
+     * 4 g + 3 and the columns that are 16 behind them. */
     const __m512i apart = _mm512_set_epi64(7, 3, 6, 2, 5, 1, 4, 0);
     const __m512i v = _mm512_permutexvar_epi64(apart, even),
                   w = _mm512_permutexvar_epi64(apart, odd);

@@ -1,13 +1,13 @@
 /* amx_tiles.h: matrix registers (tiles), and the sums of 32 rows times 32 lanes that four of
- * them hold; a part of amx.c and of stored/amx.c. Panels are those of amx_pack.h.
+ * these registers hold; a part of amx.c and of stored/amx.c. amx_pack.h defines the panels.
  *
- * Each register that is loaded is multiplied twice. Registers are read from the second cache
- * at three quarters of the rate of the instructions, if their lines are neighbours; lines that
- * are a power of two apart push each other out of the first cache, so rows are copied unless
- * few lanes are multiplied with them.
+ * Each register that is loaded is multiplied twice. Registers are loaded from the second cache
+ * at three quarters of the rate of the instructions, if their lines are neighbours. Lines whose
+ * distance is a power of two remove each other from the first cache. So rows are copied unless
+ * they are multiplied with only few lanes.
  *
- * With MF_AMX_EMULATED plain loops replace the instructions, for tests on processors without
- * AMX. */
+ * With MF_AMX_EMULATED plain loops replace the instructions, for tests on processors
+ * without AMX. */
 #ifndef MF_SIMD_GEMM_AMX_TILES_H
 #define MF_SIMD_GEMM_AMX_TILES_H
 
@@ -83,23 +83,24 @@ static void tiles_end(void)
 
 /* ---- 32 rows and lanes ---- */
 
-/* The memory that is prefetched to the second cache: rows of `length` bytes, `gap` bytes apart;
- * `lines` lines every 16 words that are multiplied, `left` in all. */
+/* The memory that is prefetched to the second cache: rows of `length` bytes, `gap` bytes apart.
+ * `lines` lines are prefetched for every 16 words that are multiplied; `left` lines remain. */
 typedef struct fetcher {
-    const char *at, *end; /* end: of the present row */
+    const char *at, *end; /* end: end of the present row */
     int64_t length, gap, lines, left;
 } fetcher;
 
-/* A row panel and a lane panel, whose words are ldv apart (32, or 16 for a last panel of packed
- * weights). Rows in place: `rows` is their first element, and they are `ld` bytes apart, else
- * ld is 0. */
+/* A row panel and a lane panel. The words of the lane panel are ldv apart (32, or 16 for a last
+ * panel of packed weights). If rows are read in place, `rows` is their first element, and they
+ * are `ld` bytes apart; otherwise ld is 0. */
 typedef struct panels {
     const char *rows, *lanes;
     int64_t ld, ldv, words;
-    /* Flags. As bytes they would be written by a store whose end add_panels has to wait for:
-     * 15 % of the time of short inner indices. */
-    int64_t more_rows, more_lanes; /* than 16 */
-    int64_t rows_far;              /* rows come from the second cache, not lanes */
+    /* These are flags. If they were bytes, the compiler would write them with a store for which
+     * add_panels must wait, which takes 15 % of the time of short inner indices. */
+    int64_t more_rows, more_lanes; /* the panel has more than 16 rows or lanes */
+    int64_t rows_far;              /* rows are loaded from the second cache, and lanes from
+                                    * the first */
     fetcher *soon;
 } panels;
 
@@ -111,7 +112,7 @@ static void clear_sums(void)
     TILE_ZERO(3);
 }
 
-/* Prefetches 8 lines, `step` bytes apart; returns the address behind them. */
+/* Prefetches 8 lines, `step` bytes apart; returns the address behind the last line. */
 V_INLINE const char *fetch_lines(const char *at, int64_t step)
 {
     V_UNROLL
@@ -136,8 +137,9 @@ V_INLINE void fetch_ahead(fetcher *a)
     a->left -= count;
 }
 
-/* The compiler must see in_place as a constant. Prefetches the side that does not come from the
- * first cache, in place the next row panel. */
+/* Multiplies two panels. in_place must be a constant for the compiler. Prefetches the side
+ * that is not loaded from the first cache; if rows are read in place, prefetches the next
+ * row panel. */
 V_INLINE void add_panels_as(const panels *p, bool in_place)
 {
     const int64_t rows = in_place ? p->ld : 64, below = TILE_ROWS * rows,
@@ -187,7 +189,8 @@ V_INLINE void add_panels_as(const panels *p, bool in_place)
     }
 }
 
-/* A function of its own, so that the compiler does not save registers for both. */
+/* This is a separate function, so that the compiler does not save registers for
+ * both versions. */
 static void __attribute__((noinline, unused)) add_in_place(const panels *p)
 {
     add_panels_as(p, true);

@@ -1,26 +1,28 @@
 /* engine.h: the engine of gemms: packing and the micro-kernel. It is included once with
  * ENGINE_BF16 0 (f32), and once with ENGINE_BF16 1 for processors that multiply pairs of bf16.
  *
- * The engine works on words of 32 bits: one f32, or two bf16 that are neighbours along the
- * inner index and are multiplied and added by one instruction. One operand is on the rows side:
- * words of MR rows at a time are broadcast to vectors, from the operand itself if that is
- * possible (rows_lie), else from a copy. The other operand is on the lanes side: LANES of its
- * words at a time, packed into panels [words][LANES]. The sums of MR x LANES elements stay in
- * registers. Normally a is on the rows side. If the gemm is crossed, b is on the rows side, and
- * the result is transposed when it is written to c; this is faster if b would otherwise have to
- * be transposed for few rows.
+ * The engine processes words of 32 bits. A word is one f32, or two bf16 that are neighbours
+ * along the inner index and are multiplied and added by one instruction. One operand is on the
+ * rows side: words of MR rows at a time are broadcast to vectors, from the operand itself if
+ * possible (rows_lie), otherwise from a copy. The other operand is on the lanes side: LANES of
+ * its words at a time, packed into panels [words][LANES]. The sums of MR x LANES elements stay
+ * in registers. Normally a is on the rows side. If the gemm is crossed, b is on the rows side,
+ * and the result is transposed when it is written to c. This is faster if otherwise b would be
+ * transposed for few rows.
  *
- * Gemms are our own (kernels/cpu/simd/gemm), one kernel with one descriptor, mf_gemm: f32 and
- * bf16, batched and grouped, weight gradients, gathered rows. Each element of C is one chain of
- * multiply-adds in blocks that depend only on the inner dimension, so its bits do not depend on
- * other rows, except in gemms with very few rows. The next panels are prefetched during the
- * arithmetic, because the last cache is too slow to wait for. bf16 is converted to f32 when it
- * is packed, unless the processor multiplies pairs of bf16 faster. With AMX it uses matrix
- * registers (amx.c), whose instructions the tests emulate: a register multiplies at 15 times
- * the rate of f32, so packing decides. The side that is packed only once stays in the second
- * cache, and the operand that is cheaper to transpose is on the rows side (amx_cost.h). Rows of
- * few lanes are read in place. mf_generator_pack_weights packs the weights of a model that is
- * only read, once and in place; no graph may read such a parameter in another way. */
+ * Gemms are our own (kernels/cpu/simd/gemm): one kernel with one descriptor, mf_gemm, for f32
+ * and bf16, batched and grouped gemms, weight gradients and gathered rows. Each element of C is
+ * one chain of multiply-adds in blocks that depend only on the inner dimension. So its bits do
+ * not depend on other rows, except in gemms with very few rows. The next panels are prefetched
+ * during the arithmetic, because waiting for the last cache takes too long. bf16 is converted
+ * to f32 when it is packed, unless the processor multiplies pairs of bf16 faster.
+ *
+ * With AMX the engine uses matrix registers (amx.c), whose instructions the tests emulate. They
+ * multiply at 15 times the rate of f32, so packing limits the speed. The side that is packed
+ * only once stays in the second cache, and the operand that is cheaper to transpose is on the
+ * rows side (amx_cost.h). If there are few lanes, rows are read in place.
+ * mf_generator_pack_weights packs the weights of a model that is only read, once and in place;
+ * no graph may read such a parameter in another way. */
 #ifndef MF_SIMD_GEMM_ENGINE_H
 #define MF_SIMD_GEMM_ENGINE_H
 
@@ -33,16 +35,17 @@
 #define PANEL_WORDS (KC * 512)
 _Static_assert(PANEL_WORDS + 16 + 2 * GROUP * VL * KC <= MF_ROOM_TILE_SIZE,
                "room for panels and copies");
-#define IN_PLACE  2                  /* up to this many row panels, lanes can stay in place */
-#define FEW       8                  /* up to this many rows, sums run along vectors */
-#define MOST_DOTS (VL == 16 ? 4 : 2) /* rows at a time if there are so few */
+/* up to this number of row panels, lanes can stay in place */
+#define IN_PLACE  2
+#define FEW       8                  /* up to this number of rows, sums run along vectors */
+#define MOST_DOTS (VL == 16 ? 4 : 2) /* number of rows at a time if there are so few rows */
 
 /* ---- the micro-kernel: MR x LANES elements ---- */
 
 typedef struct tile {
     row_panel s;
     int64_t words;
-    const float *v; /* lanes: LANES words every ldv */
+    const float *v; /* lanes: LANES words at distance ldv */
     int64_t ldv;
     float *c; /* c = alpha sums + bias (+ c if add) */
     int64_t ldc, width;
@@ -50,11 +53,12 @@ typedef struct tile {
     const float *bias;
     bool add;
     const char *const *ahead; /* addresses to prefetch, one every PIECE_WORDS words */
-    int64_t beside;           /* distance in bytes to a second address for each; 0: none */
+    int64_t beside;           /* distance in bytes to a second address for each address;
+                               * 0: none */
 } tile;
 
 /* Multiplies word u of each of mr rows with nr vectors of lanes, and adds to the sums. Four
- * pointers and a stride reach all rows. */
+ * pointers and a stride are enough to address all rows. */
 V_INLINE void run_word(int mr, int nr, bool packed, int u, const char *const s[4], int64_t rs,
                        const float *v, vf sum[14][NR])
 {
@@ -73,8 +77,8 @@ V_INLINE void run_word(int mr, int nr, bool packed, int u, const char *const s[4
     }
 }
 
-/* Processes four words at once, with a quarter of the additions to pointers; these use the same
- * ports as multiply instructions. */
+/* Processes four words at a time, with a quarter of the additions to pointers. These additions
+ * use the same ports as multiply instructions. */
 V_INLINE void run_four(int mr, int nr, bool packed, const char *s[4], int64_t rs,
                        const float *at, int64_t ldv, vf sum[14][NR])
 {
@@ -109,7 +113,7 @@ V_INLINE void run_words(int mr, int nr, bool packed, int64_t count, const char *
     }
 }
 
-/* Writes sums to c, as the members of t say. */
+/* Writes sums to c. The members of t determine scale, bias and addition. */
 V_INLINE void run_end(int mr, int nr, const tile *t, vf sum[14][NR])
 {
     V_UNROLL
@@ -179,15 +183,15 @@ static void (*const tiles[MR][NR])(const tile *t) = {
 
 /* ---- a tile ---- */
 
-/* The size of equal parts of n: at most `most`, and a multiple of `unit`. */
+/* Returns the size of equal parts of n: at most `most`, and a multiple of `unit`. */
 static int64_t even_part(int64_t n, int64_t most, int64_t unit)
 {
     int64_t parts = div_up(n, most);
     return div_up(div_up(n, parts > 0 ? parts : 1), unit) * unit;
 }
 
-/* Number of lanes to pack at once, so that their panels leave room for rows in the second-level
- * cache. It is a multiple of LANES. */
+/* Returns the number of lanes to pack at a time, so that their panels leave space for rows in
+ * the second-level cache. It is a multiple of LANES. */
 static int64_t lanes_of(int64_t words)
 {
     const int64_t fit = mf_cpu_second_cache() / 8 * 5 / (int64_t)sizeof(float);
@@ -195,7 +199,7 @@ static int64_t lanes_of(int64_t words)
     return lanes > LANES ? lanes : LANES;
 }
 
-/* Approximate number of cycles for m rows on the rows side and n lanes. */
+/* Returns the approximate number of cycles for m rows on the rows side and n lanes. */
 static double cost(const gemm_side *row, const gemm_side *lane, double m, double n, double k)
 {
     double row_panels = ceil(m / MR), mr = m / row_panels, vectors = ceil(n / VL);
@@ -211,18 +215,21 @@ static double cost(const gemm_side *row, const gemm_side *lane, double m, double
 typedef struct work {
     const gemm_tile *b;
     const gemm_side *row, *lane;
-    bool crossed, direct, lie, there; /* lie, there: rows, lanes are read in place */
-    int64_t r0, r1, row_panels;       /* rows side */
-    int64_t l0, l1, lc, kc;           /* all lanes; lanes and inner indices per part */
+    bool crossed, direct, lie, there; /* lie: rows are read in place; there: lanes are read
+                                       * in place */
+    int64_t r0, r1, row_panels;       /* limits of the rows side */
+    int64_t l0, l1, lc, kc;           /* l0, l1: all lanes; lc, kc: lanes and inner indices
+                                       * per part */
     int64_t l, lane_end, p, pend, words;
     float *panels, *copied;
-    /* size of each half of `copied`; halves alternate between groups of row panels */
+    /* size of each half of `copied`; groups of row panels use the halves alternately */
     int64_t half;
-    /* Row panels from `copy` on are copied while those before them are multiplied. Inner
-     * indices below `asked` are prefetched, those below `done` are copied. */
+    /* Row panels from `copy` on are copied while the panels before them are multiplied. Inner
+     * indices below `asked` are prefetched, and those below `done` are copied. */
     int64_t copy, asked, done;
-    int64_t each;       /* pieces of `soon` that one call of the micro-kernel prefetches */
-    agenda soon, later; /* rows of the next row panels; lanes of the next part */
+    int64_t each;       /* number of pieces of `soon` that one call of the
+                         * micro-kernel prefetches */
+    agenda soon, later; /* rows of the next row panels, and lanes of the next part */
     bool idle;          /* both agendas are done */
 } work;
 
@@ -236,7 +243,7 @@ static float *copies_of(const work *w, int64_t t)
     return w->copied + t / GROUP % 2 * w->half;
 }
 
-/* Copies the group of row panels from w->copy on, up to inner index p. */
+/* Copies the group of row panels that begins with w->copy, up to inner index p. */
 static void copy_row_panels(work *w, int64_t p)
 {
     const int64_t first = w->copy,
@@ -275,12 +282,14 @@ V_INLINE void fetch_tile(const work *w, int64_t i, int mr, int64_t j, int64_t wi
     }
 }
 
-/* Chooses the addresses that the next call prefetches: first `soon`, then `later`. */
+/* Selects the addresses that the next call prefetches: first those of `soon`, then those
+ * of `later`. */
 V_INLINE void fetch_pieces(work *w, const char **pieces)
 {
     const int64_t most = w->words / PIECE_WORDS;
     int64_t n = 0;
-    if (w->copy < w->row_panels && !w->row->along) { /* the last call has prefetched these */
+    /* the last call has prefetched these rows */
+    if (w->copy < w->row_panels && !w->row->along) {
         copy_row_panels(w, w->asked);
         w->asked = w->soon.row;
     }
@@ -289,7 +298,7 @@ V_INLINE void fetch_pieces(work *w, const char **pieces)
     n += next_pieces(&w->later, most - n, pieces + n);
     w->idle = n == 0;
     for (; n < most; n++)
-        pieces[n] = (const char *)pieces; /* already in the cache */
+        pieces[n] = (const char *)pieces; /* this address is already in the cache */
 }
 
 static void run_row_panel(work *w, int64_t t)
@@ -350,7 +359,7 @@ static void set_part(work *w, int64_t l, int64_t p)
              (w->row->ld * (ENGINE_BF16 ? 2 : 4) % 4096 != 0 || w->lane_end - l <= 2 * LANES);
 }
 
-/* Begins the work on a tile, with its first part. */
+/* Begins the work on a tile with its first part. */
 static work work_of(const gemm_tile *b)
 {
     const int64_t m = b->i1 - b->i0, n = b->j1 - b->j0, k = b->k1 - b->k0;
@@ -368,8 +377,8 @@ static work work_of(const gemm_tile *b)
               .l0 = crossed ? b->i0 : b->j0,
               .l1 = crossed ? b->i1 : b->j1,
               .kc = PER_WORD * even_part(div_up(k, PER_WORD), KC, 1)};
-    /* rows that are not read in place are copied once per part, so a part then has as many
-     * lanes as the cache allows */
+    /* Rows that are not read in place are copied once per part, so a part then has as many
+     * lanes as the cache allows. */
     const bool lie =
         rows_lie(w.row, b->rounded, PER_WORD) && w.row->ld * (ENGINE_BF16 ? 2 : 4) % 4096 != 0;
     const int64_t most = lie ? BLOCK_LANES : lanes_of(div_up(w.kc, PER_WORD));
@@ -381,8 +390,8 @@ static work work_of(const gemm_tile *b)
     return w;
 }
 
-/* Sets *ret to the part after that of w, in the same tile or in the next one. Returns false if
- * there is none. */
+/* Sets *ret to the part after the part of w, in the same tile or in the next one. Returns false
+ * if there is none. */
 static bool next_part(const work *w, work *ret)
 {
     *ret = *w;
@@ -397,7 +406,7 @@ static bool next_part(const work *w, work *ret)
     return true;
 }
 
-/* The end of the group of row panels that are copied together with row panel t. */
+/* Returns the end of the group of row panels that are copied together with row panel t. */
 static int64_t row_panels_end(const work *w, int64_t t)
 {
     const int64_t end = t + (w->row->along ? 1 : GROUP);
@@ -437,8 +446,8 @@ static void run_part(work *w, const work *next)
     }
 }
 
-/* The copies of lanes and of rows are side by side, with the lengths that this tile needs, so
- * that it touches few pages. */
+/* Computes a block. The copies of lanes and of rows are next to each other, with the lengths
+ * that this tile needs, so that it accesses few pages. */
 static void __attribute__((noinline)) run_block(const gemm_tile *b)
 {
     work w = work_of(b), next;
@@ -460,7 +469,7 @@ static void __attribute__((noinline)) run_block(const gemm_tile *b)
 
 /* ---- very few rows: sums run along vectors, so that b is read once and in place ---- */
 
-#define FEW_WORDS 16384 /* words for the rows of a, at most */
+#define FEW_WORDS 16384 /* maximum number of words for the rows of a */
 
 /* Computes the sums of mr copied rows of a and nr rows of b that are stored along the inner
  * index, and writes them to c. */

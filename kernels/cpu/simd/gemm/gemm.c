@@ -1,6 +1,6 @@
 /* gemm.c: cuts gemms into tiles, by their shapes and the number of threads. A tile is one block
  * of c, or a share of the rows or columns of every group. So tiles have equal work even if the
- * groups have different sizes. Tiling does not change results (tile.h); libraries do not
+ * groups have different sizes. Tiling does not change results (tile.h). Libraries do not
  * guarantee this, so their tiles depend only on shapes. */
 #include "kernels/cpu/library.h"
 #include "kernels/cpu/simd/gemm/amx_cost.h"
@@ -8,20 +8,20 @@
 #include "kernels/cpu/simd/vec.h"
 
 #define UNIT      32    /* tiles begin at multiples of this number of columns */
-#define GOOD_ROWS 64    /* least rows of a tile, if rows are divided */
-#define FEW_ROWS  16    /* up to this number of rows, most time is spent on reading b */
-#define READ      65536 /* elements of b per tile if there are so few rows */
-#define MAX_READS 64    /* greatest number of tiles if there are so few rows */
-#define UNKNOWN   8     /* number of threads, if it is unknown */
+#define GOOD_ROWS 64    /* minimum number of rows of a tile, if rows are divided */
+#define FEW_ROWS  16    /* up to this number of rows, reading b takes most of the time */
+#define READ      65536 /* number of elements of b per tile if there are so few rows */
+#define MAX_READS 64    /* maximum number of tiles if there are so few rows */
+#define UNKNOWN   8     /* number of threads to assume if it is unknown */
 
 /* Measured numbers of cycles. */
-#define COPY   0.4   /* to copy an element, which passes the second-level cache twice */
-#define TURN   0.5   /* in addition, to transpose it */
-#define BEGIN  2000  /* to begin a tile */
-#define SPREAD 16000 /* to wake threads */
-/* Share of a tile's time that the first thread to end waits for the last one: other processes
- * stop threads for a while. Smaller tiles wait less. Assumed: on hosts where it matters, their
- * noise is greater than what it gains or costs. */
+#define COPY   0.4   /* cycles to copy an element, which passes the second-level cache twice */
+#define TURN   0.5   /* additional cycles to transpose an element */
+#define BEGIN  2000  /* cycles to begin a tile */
+#define SPREAD 16000 /* cycles to wake threads */
+/* Share of a tile's time that the first thread to end waits for the last thread, because other
+ * processes stop threads for a while. With smaller tiles threads wait less. The value is an
+ * assumption: on hosts where it matters, their noise is greater than its effect. */
 #define LATE 0.15
 
 typedef struct cut {
@@ -29,7 +29,7 @@ typedef struct cut {
     int64_t parts;
     int64_t down, across, bm, bn; /* number of tiles in each direction, and their sizes */
     int64_t tiles;
-    bool bf16; /* operands are or become bf16 */
+    bool bf16; /* operands are bf16 or are converted to it */
 } cut;
 
 static int64_t min64(int64_t a, int64_t b)
@@ -41,9 +41,9 @@ static int64_t div_up(int64_t a, int64_t b)
     return (a + b - 1) / b;
 }
 
-/* The cycles that a tile of m x n elements of c takes, if it needs b of `parts` groups. Its
- * columns of b are copied. Its rows of a are read or copied once for each set of columns that
- * the engine takes at once. */
+/* Returns the cycles that a tile of m x n elements of c takes, if it needs b of `parts` groups.
+ * Its columns of b are copied. Its rows of a are read or copied once for each set of columns
+ * that the engine processes at a time. */
 static double cycles_of(const mf_gemm *p, bool copied, double m, double n, double parts)
 {
     const double lanes = copied ? MF_SIMD(gemm_lanes)(p->k) : BLOCK_LANES;
@@ -52,7 +52,7 @@ static double cycles_of(const mf_gemm *p, bool copied, double m, double n, doubl
     return (double)p->k * (m * n / 32 * 1.05 + m * ceil(n / lanes) * each + b * parts) + BEGIN;
 }
 
-/* The same for a tile that AMX computes. */
+/* Like cycles_of, for a tile that AMX computes. */
 static double amx_cycles_of(const mf_gemm *p, double m, double n, double parts)
 {
     amx_way way;
@@ -66,9 +66,9 @@ static bool by_amx(const cut *c)
     return c->bf16 && MF_SIMD(gemm_amx) != NULL && rows > FEW_ROWS;
 }
 
-/* Chooses the tiles with which all threads finish first, if each computes the same number of
- * them. MF_BY_BATCH: each group has its own tiles. MF_BY_ROWS: a tile belongs to all groups
- * that its share of the rows touches. */
+/* Chooses the tiles with which all threads finish first, if each thread computes the same
+ * number of tiles. MF_BY_BATCH: each group has its own tiles. MF_BY_ROWS: a tile belongs to all
+ * groups of which its share of the rows contains rows. */
 static void cut_sides(cut *c, int64_t threads)
 {
     static const uint8_t ways[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64};
@@ -79,7 +79,7 @@ static void cut_sides(cut *c, int64_t threads)
     const bool amx = by_amx(c);
     double best = 0;
     for (int d = 0; d < (int)sizeof ways && (d == 0 || p->m / ways[d] >= GOOD_ROWS); d++) {
-        /* if packed b has columns for all threads, rows are not divided: b is read once */
+        /* If packed b has columns for all threads, rows are not divided, and b is read once. */
         if (p->b.packed && d > 0 && p->n / UNIT >= threads) break;
         for (int a = 0; a < (int)sizeof ways && (a == 0 || p->n / ways[a] >= UNIT); a++) {
             const int64_t down = ways[d], across = ways[a], tiles = down * across * count;
@@ -167,9 +167,9 @@ static void zero_rows(const mf_gemm *p, int64_t i0, int64_t i1, int64_t j0, int6
                (size_t)(j1 - j0) * size);
 }
 
-/* First row of share `s`; *ret_group: the group of this row. Shares have equal sizes, but a
- * share begins at a group border if one is near, so that no group has only a few rows in
- * a share. */
+/* Returns the first row of share `s`; *ret_group: the group of this row. Shares have equal
+ * sizes, but a share begins at a group border if one is near, so that no group has only a few
+ * rows in a share. */
 static int64_t share(const cut *c, int64_t s, int64_t *ret_group)
 {
     const int32_t *offset = c->p->offset;
@@ -208,7 +208,8 @@ static walk walk_of(const cut *c, int64_t t)
     return w;
 }
 
-/* Sets *ret to the next block, and moves w behind it; returns false if there is none. */
+/* Sets *ret to the next block, and moves w behind it; returns false if there is no
+ * next block. */
 static bool next_block(const cut *c, walk *w, gemm_tile *ret)
 {
     const mf_gemm *p = c->p;

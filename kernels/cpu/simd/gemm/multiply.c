@@ -3,7 +3,8 @@
 #include "kernels/cpu/simd/simd.h"
 #include "kernels/cpu/simd/vec.h"
 
-#define CHAINS 12 /* more than the latency in cycles times the number of units that multiply */
+/* must be more than the latency in cycles times the number of units that multiply */
+#define CHAINS 12
 
 double MF_SIMD(multiply)(int64_t rounds)
 {
@@ -19,6 +20,6 @@ double MF_SIMD(multiply)(int64_t rounds)
     for (int i = 0; i < CHAINS; i++)
         all += sum[i];
     const double operations = 2.0 * CHAINS * VL * (double)rounds;
-    /* always true, but it uses the sums, so the compiler must compute them */
+    /* The condition is always true. It reads the sums, so the compiler must compute them. */
     return v_sum(all) >= 0 ? operations : 0;
 }

@@ -10,8 +10,8 @@
 #define NR       2
 #define LANES    (NR * VL)
 #define PER_WORD (ENGINE_BF16 ? 2 : 1)
-#define GROUP    8   /* row panels copied at once */
-#define KC       640 /* words per block of the inner index, at most */
+#define GROUP    8   /* number of row panels that are copied at a time */
+#define KC       640 /* maximum number of words per block of the inner index */
 #ifndef WORD_UNIT
 #define WORD_UNIT 1 /* panels are padded with zeros to a multiple of this many words */
 #endif
@@ -43,7 +43,7 @@ V_INLINE vf word_spread(const char *p)
     float f;
     memcpy(&f, p, sizeof f);
 #if defined(__AVX512F__)
-    /* the bits of a NaN may be two bf16, so no arithmetic is allowed on them */
+    /* The bits of a NaN may be two bf16, so no arithmetic is allowed on them. */
     return _mm512_set1_ps(f);
 #else
     return v_set(f);
@@ -60,7 +60,7 @@ V_INLINE vf round_to_bf16(vf x)
     return (vf)(v_to_bf16(x) << 16);
 }
 
-/* Reads n neighbouring numbers, at most VL, as f32; the other lanes are 0. */
+/* Reads n neighbouring numbers, at most VL, as f32; all other lanes are 0. */
 V_INLINE vf numbers(mf_cast_type type, const void *from, int64_t n)
 {
     if (type == MF_CAST_F32) return n >= VL ? v_load(from) : v_load_n(from, n);
@@ -74,7 +74,7 @@ V_INLINE vf numbers(mf_cast_type type, const void *from, int64_t n)
 }
 
 #if ENGINE_BF16
-/* Reads n numbers, at most 16, as bf16, into the low 16 bits of words; the other words
+/* Reads n numbers, at most 16, as bf16, into the low 16 bits of words; all other words
  * are 0. */
 V_INLINE __m512i halves(mf_cast_type type, const void *from, int64_t n)
 {
@@ -105,7 +105,7 @@ V_INLINE vf words_along(const gemm_side *s, bool rounded, int64_t row, int64_t p
 }
 
 /* Reads words of n stored columns, at most VL, from one stored row or a pair of rows. A row
- * below 0 counts as zeros. */
+ * index below 0 means zeros. */
 V_INLINE vf words_across(const gemm_side *s, bool rounded, int64_t row, int64_t next,
                          int64_t column, int64_t n)
 {
@@ -128,7 +128,7 @@ V_INLINE int64_t stored_row(const gemm_side *s, int64_t row)
     return s->index != NULL ? s->index[row] : row;
 }
 
-/* The stored row of inner index p; -1 after the last. */
+/* Returns the stored row of inner index p; -1 after the last row. */
 V_INLINE int64_t inner_row(const gemm_side *s, int64_t p, int64_t k1)
 {
     return p < k1 ? stored_row(s, p) : -1;
@@ -165,7 +165,7 @@ V_INLINE void transpose(vf v[VL])
 
 #define AHEAD 8 /* prefetch distance in rows */
 
-/* Prefetches columns from .. to - 1 of a stored row; a row below 0 has none. */
+/* Prefetches columns from .. to - 1 of a stored row; a row index below 0 prefetches nothing. */
 V_INLINE void fetch(const gemm_side *s, int64_t row, int64_t from, int64_t to)
 {
     const int64_t line = s->type == MF_CAST_F32 ? 16 : 32;
@@ -174,7 +174,7 @@ V_INLINE void fetch(const gemm_side *s, int64_t row, int64_t from, int64_t to)
 }
 
 /* Packs lanes j .. jend - 1 over the inner indices k0 .. k1 - 1 into consecutive panels
- * [words][LANES], and fills the lanes of the last one with zeros. WORD_UNIT is 1. */
+ * [words][LANES], and pads the lanes of the last panel with zeros. WORD_UNIT is 1. */
 V_INLINE void pack_across_as(const gemm_side *s, bool rounded, int64_t j, int64_t jend,
                              int64_t k0, int64_t k1, float *out)
 {
@@ -195,7 +195,7 @@ V_INLINE void pack_across_as(const gemm_side *s, bool rounded, int64_t j, int64_
     }
 }
 
-/* As pack_across_as, for an operand that is stored along the inner index. */
+/* Like pack_across_as, for an operand that is stored along the inner index. */
 V_INLINE void pack_along_as(const gemm_side *s, bool rounded, int64_t j, int64_t jend,
                             int64_t k0, int64_t k1, float *out)
 {
@@ -240,7 +240,7 @@ V_INLINE void pack_row_panels_as(const gemm_side *s, bool rounded, const int64_t
                                  int64_t to, float *out)
 {
     const int64_t panel = (k1 - k0 + PER_WORD - 1) / PER_WORD * VL;
-    int64_t full = 0; /* row panels that may be read by whole vectors */
+    int64_t full = 0; /* number of row panels that may be read by whole vectors */
     while (full < count && border[full] + VL <= s->end)
         full++;
     out += (from - k0) / PER_WORD * VL;
@@ -264,7 +264,7 @@ static inline bool rows_lie(const gemm_side *s, bool rounded, int64_t k)
            k % PER_WORD == 0;
 }
 
-/* Copies mr rows from i on, which are stored along the inner index, to `out`. */
+/* Copies mr rows, beginning with row i and stored along the inner index, to `out`. */
 V_INLINE row_panel copy_rows_as(const gemm_side *s, bool rounded, int64_t i, int mr, int64_t k0,
                                 int64_t k1, float *out)
 {

@@ -1,10 +1,10 @@
-/* pack_weights.c: packs weights into the panels that packed.h reads, in place: the rows of a
- * panel have as many bytes as the panel. */
+/* pack_weights.c: packs weights in place into the panels that packed.h reads. This is possible
+ * because the rows of a panel have as many bytes as the panel. */
 #define ENGINE_BF16 0
 #include "kernels/cpu/library.h"
 #include "kernels/cpu/simd/gemm/pack.h"
 
-#define MOST_WORDS 8192 /* words of the inner index, at most */
+#define MOST_WORDS 8192 /* maximum number of words of the inner index */
 
 typedef struct packing {
     int64_t n, words;

@@ -1,48 +1,50 @@
 /* packed.h: tiles whose b was packed beforehand (pack_weights.c); a part of the engine.
  *
- * Each matrix [n,k] is stored in panels of LANES rows as [words of k][LANES]; if n is no
- * multiple of LANES, the last one is [words][n % LANES]. The engine otherwise packs these
- * panels for each gemm. A word is one f32 or two bf16. Both engines read this layout: the f32
- * engine converts a panel of bf16 to f32 while it multiplies the first rows; AMX reads panels
- * of pairs as they are (amx.c). Panels are stored in the order in which they are multiplied, so
- * memory is read once, from beginning to end. Sums have the bits that run_block gives. */
+ * Each matrix [n,k] is stored in panels of LANES rows as [words of k][LANES]. If n is no
+ * multiple of LANES, the last panel is [words][n % LANES]. Without packed weights, the engine
+ * packs such panels for each gemm. A word is one f32 or two bf16. Both engines read this
+ * layout. The f32 engine converts a panel of bf16 to f32 while it multiplies the first rows;
+ * AMX reads panels of pairs without conversion (amx.c). Panels are stored in the order in which
+ * they are multiplied, so memory is read once, from beginning to end. Sums have the same bits
+ * as those of run_block. */
 #ifndef MF_SIMD_GEMM_PACKED_H
 #define MF_SIMD_GEMM_PACKED_H
 
 #include "kernels/cpu/simd/gemm/prefetch.h"
 #include "kernels/cpu/simd/gemm/store.h"
 
-#define PANEL_ROWS 256  /* rows at a time, at most */
-#define NEAR_ROWS  3    /* up to this number of rows, most time is spent on reading panels */
-#define NEAR_WORDS 8192 /* words of these rows together, at most */
+#define PANEL_ROWS 256  /* maximum number of rows at a time */
+#define NEAR_ROWS  3    /* up to this number of rows, reading panels takes most of the time */
+#define NEAR_WORDS 8192 /* maximum number of words of these rows together */
 /* prefetch distance in a panel, in bytes, for gemms of up to NEAR_ROWS rows; the processor's
  * own prefetch stops at the end of a page */
 #define SOON 4096
 
 typedef struct panel_work {
     const gemm_tile *b;
-    int64_t r0, r1, row_panels; /* rows at a time */
-    /* words of the inner index; words per block of it; words from one copied row to the next */
+    int64_t r0, r1, row_panels; /* limits of the rows at a time */
+    /* words: of the inner index; kc: per block of it; rs: from one copied row to the next */
     int64_t words, kc, rs;
     bool direct;
     const float *copied; /* NULL: rows are read in place */
-    float *sums;         /* [rows][LANES]; used unless direct */
+    float *sums;         /* [rows][LANES]; not used if `direct` is set */
     int64_t j, width;    /* the present panel */
 } panel_work;
 
-/* Stored bytes of a word. For the f32 engine a word may be half of a pair of bf16. */
+/* Returns the stored bytes of a word. For the f32 engine a word may be half of a pair
+ * of bf16. */
 V_INLINE int64_t stored_size(const gemm_tile *b)
 {
     return !ENGINE_BF16 && b->b.type == MF_CAST_BF16 ? 2 : 4;
 }
 
-/* Address of word q in the panel of `width` lanes that begins with lane j. */
+/* Returns the address of word q in the panel of `width` lanes that begins with lane j. */
 V_INLINE const char *panel_at(const gemm_tile *b, int64_t j, int64_t width, int64_t q)
 {
     return (const char *)at_element(&b->b, j, 0) + q * width * stored_size(b);
 }
 
-/* Address of the weights that are multiplied after this tile; NULL: unknown. */
+/* Returns the address of the weights that are multiplied after this tile; NULL: unknown. */
 V_INLINE const char *after(const gemm_tile *b)
 {
     return b->next != NULL && b->next->b.packed ? at_element(&b->next->b, b->next->j0, 0)
@@ -73,7 +75,7 @@ static void panel_rows(panel_work *w, int64_t r0, int64_t r1, float *copied)
     if (w->copied != NULL) copy_rows(&b->a, b->rounded, r0, (int)(r1 - r0), 0, b->k1, copied);
 }
 
-/* Prepares the micro-kernel for rows from i on and words p .. pend - 1 of the panel, except for
+/* Prepares the micro-kernel for rows from i on and words p .. pend - 1 of the panel, without
  * the address of the panel. */
 V_INLINE tile panel_tile(const panel_work *w, int64_t i, int64_t p, int64_t pend)
 {
@@ -107,7 +109,7 @@ static void put_sums(const panel_work *w)
 /* ---- many rows ---- */
 
 #if !ENGINE_BF16 && VL == 16
-/* Multiplies two words of each of mr rows, from word u on, with pairs of bf16 that are
+/* Multiplies two words of each of mr rows, beginning with word u, with pairs of bf16 that are
  * converted to f32. Writes the converted panel to `to`, for the following rows. */
 V_INLINE void run_pair(int mr, int nr, int u, const char *const s[4], int64_t rs,
                        const char *from, float *to, vf sum[14][NR])
@@ -132,7 +134,7 @@ V_INLINE void run_pair(int mr, int nr, int u, const char *const s[4], int64_t rs
     }
 }
 
-/* As run_tile, for a panel of pairs at `from`; writes the panel in f32 to `wide`. */
+/* Like run_tile, for a panel of pairs at `from`; writes the panel in f32 to `wide`. */
 V_INLINE void run_converting(int mr, int nr, const tile *t, const char *from, float *wide)
 {
     const int64_t rs = t->s.rs, pair = 4 * nr * VL;
@@ -188,8 +190,8 @@ static void (*const converting[MR][NR])(const tile *t, const char *from, float *
 /* clang-format on */
 #endif
 
-/* Multiplies all rows with words p .. pend - 1 of the panel. next: address of the words after
- * these, which is prefetched; NULL: unknown. wide: room for the panel in f32. */
+/* Multiplies all rows with words p .. pend - 1 of the panel. next: address of the following
+ * words, which are prefetched; NULL: unknown. wide: memory for the panel in f32. */
 static void run_panel(const panel_work *w, int64_t p, int64_t pend, const char *next,
                       float *wide)
 {
@@ -210,7 +212,8 @@ static void run_panel(const panel_work *w, int64_t p, int64_t pend, const char *
         u.beside = two ? count * PIECE : 0;
         for (int64_t n = 0; n < most; n++) {
             const bool more = n < each && left > 0;
-            pieces[n] = more ? next : (const char *)pieces; /* the list is in the cache */
+            pieces[n] = more ? next : (const char *)pieces; /* the list itself is already in
+                                                             * the cache */
             if (more) {
                 next += PIECE;
                 left--;
@@ -258,7 +261,7 @@ static void __attribute__((noinline)) many_panels(const gemm_tile *b)
 /* ---- few rows ---- */
 
 /* Multiplies mr rows with all words of t. Prefetches the `there` bytes from t->v on, SOON bytes
- * ahead, then those at `next`. */
+ * ahead, and then the bytes at `next`. */
 V_INLINE void few_words(int mr, int nr, const tile *t, int64_t there, const char *next)
 {
     const int64_t rs = t->s.rs, step = 4 * nr * VL, near = (there - SOON) / step;

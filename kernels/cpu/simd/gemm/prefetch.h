@@ -1,17 +1,18 @@
 /* prefetch.h: lists the addresses that the micro-kernel prefetches while it multiplies: parts
  * of operands that it reads later. It is a part of the engine.
  *
- * The last-level cache takes some hundred cycles to answer, and rows of an operand are too
- * short and too many for the processor's own prefetch. So each address of the list stands for a
- * piece of PIECE bytes; the loop over the inner index prefetches one line of the piece every
+ * The latency of the last-level cache is some hundred cycles. Rows of an operand are too short
+ * and too many for the processor's own prefetch. So each address of the list represents a piece
+ * of PIECE bytes; the loop over the inner index prefetches one line of the piece every
  * four words. */
 #ifndef MF_SIMD_GEMM_PREFETCH_H
 #define MF_SIMD_GEMM_PREFETCH_H
 
 #include "kernels/cpu/simd/gemm/pack.h"
 
-#define PIECE       512 /* bytes: 8 lines */
-#define PIECE_WORDS 32  /* words of the inner index during which a piece is prefetched */
+#define PIECE 512 /* bytes of a piece: 8 lines */
+/* number of words of the inner index during which a piece is prefetched */
+#define PIECE_WORDS 32
 
 /* A part of an operand, and how far it has been prefetched. */
 typedef struct agenda {
@@ -20,8 +21,8 @@ typedef struct agenda {
     int64_t from, to, at; /* columns of each row; next column of row `row` */
 } agenda;
 
-/* Begins the list for the elements i .. iend - 1 of a side over the inner
- * indices p .. pend - 1. */
+/* Begins the list for the elements i .. iend - 1 of a side over the inner indices p .. pend
+ * - 1. */
 static inline agenda agenda_of(const gemm_side *s, int64_t i, int64_t iend, int64_t p,
                                int64_t pend)
 {
@@ -31,8 +32,8 @@ static inline agenda agenda_of(const gemm_side *s, int64_t i, int64_t iend, int6
     return a;
 }
 
-/* Writes the addresses of the next pieces, at most `most`, and moves on. Returns
- * their number. */
+/* Writes the addresses of the next pieces, at most `most`, and advances. Returns the number
+ * of addresses. */
 V_INLINE int64_t next_pieces(agenda *a, int64_t most, const char **ret)
 {
     const int64_t width = a->side.type == MF_CAST_F32 ? PIECE / 4 : PIECE / 2;

@@ -1,13 +1,13 @@
 /* skinny.c: gemms with a side of at most SKINNY, which is often the number of experts, as in
- * routers. They take as long as reading the long operand once, so nothing is packed. */
+ * routers. Such gemms take as long as reading the long operand once, so nothing is packed. */
 #include "kernels/cpu/simd/gemm/skinny.h"
 #include "kernels/cpu/simd/gemm/small.h"
 
-#define DEPTH 64 /* rows of the long operand that stay in the cache for all columns */
+#define DEPTH 64 /* number of rows of the long operand that stay in the cache for all columns */
 
 #if VL == 16
-/* Lane l of the result is the sum over the lanes of s[l]. Sixteen sums together cost as much as
- * three separate ones. */
+/* Returns a vector whose lane l is the sum over the lanes of s[l]. Computing sixteen sums
+ * together costs as much as three separate sums. */
 V_INLINE vf sums_of(vf s[16])
 {
     V_UNROLL
@@ -66,8 +66,8 @@ static void thin_out(int64_t m, int64_t n, int64_t k, const float *a, int64_t ld
 #if VL == 16
         for (; i + 2 <= m && j + 8 <= n; j += 8)
             two_by_eight(k, a + i * lda, lda, b + j * ldb, ldb, c + i * ldc + j, ldc);
-        /* For the last row of an odd m, both rows are this one, so that its bits are those of
-         * other rows. */
+        /* For the last row of an odd m, the function gets this row twice, so that the bits are
+         * computed as in other rows. */
         for (; i + 1 == m && j + 8 <= n; j += 8)
             two_by_eight(k, a + i * lda, 0, b + j * ldb, ldb, c + i * ldc + j, 0);
 #endif

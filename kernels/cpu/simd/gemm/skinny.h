@@ -6,9 +6,9 @@
 
 #define SKINNY 16
 
-/* Computes c = op(a) op(b) if the gemm is of this kind; else returns false and does nothing.
- * The choice depends only on the transposes, k and rows x cols, the shape of the whole gemm, of
- * which these m x n are a part. */
+/* Computes c = op(a) op(b) if the gemm has such a short side; otherwise returns false and does
+ * nothing. The choice depends only on the transposes, k and rows x cols. rows x cols is the
+ * shape of the whole gemm, of which these m x n elements are a part. */
 bool MF_SIMD(skinny)(int64_t rows, int64_t cols, bool trans_a, bool trans_b, int64_t m,
                      int64_t n, int64_t k, const float *a, int64_t lda, const float *b,
                      int64_t ldb, float *c, int64_t ldc);

@@ -2,23 +2,23 @@
  * is packed.
  *
  * c [m,n] = a [m,k] times b [k,n] (+ c). Elements of a are broadcast one by one. There is one
- * function for each layout of a: where the distance between rows of a is a constant (lines,
- * columns), the loads need no register for it. Sums run over k in order, so tiling over m and n
- * does not change results. */
+ * function for each layout of a. If the distance between rows of a is a constant (lines,
+ * columns), the loads need no register for this distance. Sums run over k in order, so tiling
+ * over m and n does not change results. */
 #ifndef MF_SIMD_SMALL_H
 #define MF_SIMD_SMALL_H
 
 #include <stdbool.h>
 #include "kernels/cpu/simd/vec.h"
 
-/* Rows at a time for 1, 2, 3, 4 vectors of columns: the sums, a row of b and one element of a
- * fit into the registers. */
+/* Number of rows at a time for 1, 2, 3, 4 vectors of columns. The sums, a row of b and one
+ * element of a must fit into the registers. */
 #if VL == 16
 #define BLOCK_ROWS_1 12
 #define BLOCK_ROWS_2 12
 #define BLOCK_ROWS_3 8
 #define BLOCK_ROWS_4 6
-#define BLOCK_WIDE   4 /* vectors of columns, at most */
+#define BLOCK_WIDE   4 /* maximum number of vectors of columns */
 #else
 #define BLOCK_ROWS_1 8
 #define BLOCK_ROWS_2 6
@@ -35,7 +35,7 @@ typedef struct small_gemm {
     int64_t k, lda, ldb, ldc;
     const float *a, *b;
     float *c;
-    int64_t last; /* width of a last vector that is not full; 0: there is none */
+    int64_t last; /* width of a last vector that is not full; 0: all vectors are full */
     bool add;
 } small_gemm;
 
@@ -47,7 +47,8 @@ V_INLINE void block_put(float *to, vf s, bool add, int64_t width)
         v_store(to, add ? v_load(to) + s : s);
 }
 
-/* Computes mr rows from i on and nv vectors from column j on, the last of width `last`. */
+/* Computes mr rows from i on and nv vectors from column j on; the last vector has
+ * width `last`. */
 V_INLINE void block_tile(const small_gemm *p, int lies, int mr, int nv, int64_t last, int64_t i,
                          int64_t j)
 {
@@ -97,7 +98,7 @@ V_INLINE void block_tile(const small_gemm *p, int lies, int mr, int nv, int64_t 
 }
 
 /* Computes one panel of nv vectors of columns. Rows are divided into equal parts of at most
- * `most`, so that no part is thin. */
+ * `most` rows, so that no part has very few rows. */
 #define BLOCK_CASE(lies, mr, nv)                                                               \
     case mr:                                                                                   \
         block_tile(p, lies, mr, nv, VL, i, j);                                                 \
@@ -207,8 +208,8 @@ V_INLINE void block_turn_scalar(int64_t r0, int64_t r1, int64_t rows, int64_t j0
 }
 
 #if VL == 16
-/* One stage of a transpose: exchanges lanes of a whose index has bit w with lanes of b that are
- * w lower. */
+/* One stage of a transpose: exchanges lanes of a whose index has bit w with lanes of b whose
+ * index is lower by w. */
 V_INLINE void block_swap(int w, vf *a, vf *b)
 {
     const vi with = (V_LANES & v_seti(w)) != 0;

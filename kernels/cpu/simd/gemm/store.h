@@ -1,5 +1,5 @@
-/* store.h: writes sums to c: scaled, with bias, and rounded if c is bf16; a part of the engines
- * and of amx.c. */
+/* store.h: writes sums to c. It scales them, adds the bias, and rounds them if c is bf16. It is
+ * a part of the engines and of amx.c. */
 #ifndef MF_SIMD_GEMM_STORE_H
 #define MF_SIMD_GEMM_STORE_H
 
@@ -11,8 +11,8 @@ V_INLINE void *place(const gemm_tile *b, int64_t i, int64_t j)
            ((i - b->i0) * b->ldc + j - b->j0) * (b->type_c == MF_CAST_F32 ? 4 : 2);
 }
 
-/* Writes n elements, at most VL, of row i from column j on. first: for the first block of the
- * inner index; later blocks add to c. */
+/* Writes n elements, at most VL, of row i from column j on. first: this is the first block of
+ * the inner index; later blocks add to c. */
 V_INLINE void put(const gemm_tile *b, int64_t i, int64_t j, int64_t n, vf r, bool first)
 {
     n = n < VL ? n : VL;

@@ -1,15 +1,16 @@
 /* tile.c: computes one tile of a gemm in the calling thread, by the method that is fastest for
  * the shape and processor.
  *
- * Engine and library pack operands, which pays if many rows share them. With few rows, reading
- * b takes most of the time; the loops here read it once and do not pack. */
+ * Engine and library pack operands, which saves time if many rows use the packed operand. With
+ * few rows, reading b takes most of the time; the loops in this file read b once and do
+ * not pack. */
 #include "kernels/cpu/library.h"
 #include "kernels/cpu/simd/gemm/tile.h"
 #include "kernels/cpu/simd/gemm/skinny.h"
 #include "kernels/cpu/simd/stored/stored.h"
 #include "kernels/cpu/simd/vec.h"
 
-/* Rows up to which the loops below are faster than the engine (measured). */
+/* Number of rows up to which the loops below are faster than the engine (measured). */
 #if VL == 16
 #define FEW_DOTS   12
 #define FEW_SWEEPS 8
@@ -17,8 +18,9 @@
 #define FEW_DOTS   4
 #define FEW_SWEEPS 4
 #endif
-#define AHEAD 8                  /* prefetch distance in rows of b */
-#define MR    (VL == 16 ? 4 : 2) /* rows of a at once: MR x 4 sums stay in registers */
+#define AHEAD 8 /* prefetch distance in rows of b */
+/* number of rows of a at a time: MR x 4 sums stay in registers */
+#define MR (VL == 16 ? 4 : 2)
 
 static inline void put(float *c, float sum, float alpha, float beta)
 {
@@ -95,7 +97,8 @@ static void few_dots(int64_t m, int64_t n, int64_t k, float alpha, const float *
                  c + i * ldc + j, ldc);
 }
 
-/* Computes rows 0 .. mr - 1 of c over nr vectors of columns, the last one of width `last`. */
+/* Computes rows 0 .. mr - 1 of c over nr vectors of columns; the last vector has
+ * width `last`. */
 V_INLINE void sweep(int mr, int nr, int64_t last, int64_t k, float alpha, const float *a,
                     int64_t lda, const float *b, int64_t ldb, float beta, float *c, int64_t ldc)
 {
@@ -174,7 +177,8 @@ static void by_engine(int64_t rows, int64_t cols, bool trans_a, bool trans_b, in
     MF_SIMD(gemm_tile_f32)(&block);
 }
 
-/* thin: the loops for thin sides may compute it. They sum in other blocks than the engine. */
+/* thin: the loops for short sides may compute the gemm. They sum in other blocks than
+ * the engine. */
 static void gemm_before(bool thin, int64_t rows, int64_t cols, bool trans_a, bool trans_b,
                         int64_t m, int64_t n, int64_t k, float alpha, const float *a,
                         int64_t lda, const float *b, int64_t ldb, float beta, float *c,
@@ -224,8 +228,8 @@ static const float *number(const gemm_side *s, int64_t i, int64_t p)
 
 #if defined(MF_HAVE_AVX512BF16)
 /* Whether it is faster to multiply pairs of bf16 directly. On Intel's processors such an
- * instruction takes four times as long as one for f32 (measured), so this pays only if memory
- * is the limit. */
+ * instruction takes four times as long as an f32 instruction (measured), so this is faster only
+ * if memory limits the speed. */
 static bool pairs_pay(const gemm_tile *b)
 {
     if (!__builtin_cpu_supports("avx512bf16")) return false;
@@ -233,7 +237,8 @@ static bool pairs_pay(const gemm_tile *b)
 }
 #endif
 
-/* Computes a tile of packed weights: engines read them, for any number of rows, and AMX. */
+/* Computes a tile of packed weights. The engines and AMX read packed weights, for any number
+ * of rows. */
 static void by_packed(const gemm_tile *b)
 {
     if (b->rounded && b->rows > FEW_PAIRS && MF_SIMD(gemm_amx) != NULL && MF_SIMD(gemm_amx)(b))

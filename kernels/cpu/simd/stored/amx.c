@@ -1,13 +1,13 @@
 /* amx.c: many rows of bf16 times stored weights, with matrix registers (gemm/amx_tiles.h).
  *
  * A panel of 32 lanes of the weight is unpacked to planes of bf16 (planes.h), in the order in
- * which registers read it, and multiplied with all rows of x, which are packed before. Each
- * sum is one chain over the inner index, in blocks that depend on its length and on the weight
- * alone, so bits depend neither on the tiling nor on the other rows.
+ * which registers read it, and multiplied with all rows of x, which are packed before. Each sum
+ * is one chain over the inner index, in blocks that depend on its length and on the weight
+ * alone. So bits depend neither on the tiling nor on other rows.
  *
- * Planes have all bits of a weight, and x is not rounded, so only sums are. With GPTQ4 the
- * integers have one plane, and sums over a group of inputs are scaled, which is faster than
- * the two planes of weights if groups are long. */
+ * Planes have all bits of a weight, and x is not rounded, so only sums are rounded. With GPTQ4
+ * the integers have one plane, and sums over a group of inputs are scaled. If groups are long,
+ * this is faster than multiplying the two planes of weights. */
 #define ENGINE_BF16 1
 #define WORD_UNIT   16
 #include "kernels/cpu/simd/gemm/amx_tiles.h"
@@ -15,15 +15,18 @@
 #include "kernels/cpu/simd/stored/stored.h"
 #include "kernels/cpu/workspace.h"
 
-#define ROWS_ROOM 262144                /* words of packed rows: half of the second cache */
-#define DEEPEST   2048                  /* inner indices at once */
-#define PANEL     (DEEPEST / 2 * LANES) /* words */
-#define SET       4                     /* panels of GPTQ4 that are unpacked at once */
+/* number of words of packed rows: half of the second cache */
+#define ROWS_ROOM 262144
+#define DEEPEST   2048                  /* maximum number of inner indices at a time */
+#define PANEL     (DEEPEST / 2 * LANES) /* number of words of a panel */
+/* number of panels of GPTQ4 that are unpacked at a time */
+#define SET 4
 _Static_assert(ROWS_ROOM + SET * PANEL + DEEPEST / LONG_GROUP * SET * LANES <=
                    MF_ROOM_TILE_SIZE,
                "room for rows, lanes and scales");
-#define LINES_MOST 8  /* lines that are prefetched for 16 words; more would wait */
-#define UNPACK     24 /* rows whose sums take as long as unpacking a panel */
+/* lines that are prefetched for 16 words; more lines would have to wait */
+#define LINES_MOST 8
+#define UNPACK     24 /* number of rows whose sums take as long as unpacking a panel */
 
 #if defined(MF_AMX_EMULATED)
 stored_by_amx NAME(stored_gemm_amx);
@@ -39,14 +42,14 @@ static int64_t min64(int64_t a, int64_t b)
 typedef struct block {
     const mf_stored_gemm_args *g;
     int64_t e, r0, r1;
-    const mf_stored_part *p; /* forward: the part */
-    int64_t n0, n1;          /* its rows; back: inputs */
+    const mf_stored_part *p; /* forward: the part of the weight */
+    int64_t n0, n1;          /* rows of the part; with `back`, inputs */
     float *rows;             /* packed rows of x, [ROWS_ROOM] */
-    float *lanes;            /* [SET, PANEL]; planes, or panels of a set */
-    float *scale;            /* GPTQ4: [groups, SET, LANES]; MXFP4: as fill_mx has them */
+    float *lanes;            /* [SET, PANEL] planes, or the panels of a set */
+    float *scale;            /* GPTQ4: [groups, SET, LANES]; MXFP4: in the layout of fill_mx */
 } block;
 
-/* Adds sums [rows of a panel, LANES] to y. first: nothing has been added before. */
+/* Adds sums [rows of a panel, LANES] to y. first: these outputs have no sums yet. */
 static void add_sums(const block *b, const slice *s, int64_t r, int64_t mr, const float *sum,
                      bool first)
 {
@@ -70,14 +73,15 @@ static void add_sums(const block *b, const slice *s, int64_t r, int64_t mr, cons
 
 /* ---- a slice ---- */
 
-/* Whether the integers of GPTQ4 are multiplied, and scaled sums of them added. */
+/* Whether the integers of GPTQ4 are multiplied, and their sums are scaled and added. */
 V_INLINE bool in_groups(const slice *s)
 {
     return !s->back && has_long_groups(s->p);
 }
 
-/* Unpacks a slice of one panel, or of a set of panels if in_groups: outputs are neighbours in
- * the file, so a group of inputs is unpacked for all panels before the next one. */
+/* Unpacks a slice of one panel, or of a set of panels if in_groups is true. Outputs are
+ * neighbours in the file, so a group of inputs is unpacked for all panels of a set before the
+ * next group. */
 static void unpack(const block *b, const slice *s)
 {
     if (!in_groups(s)) {
@@ -88,7 +92,7 @@ static void unpack(const block *b, const slice *s)
     }
     for (int64_t k = s->k0, end, g = 0; k < s->k1; k = end, g++) {
         end = group_end(s->p, k, s->k1);
-        /* the next inputs, or the next set */
+        /* the next inputs, or the next set of panels */
         const uint32_t *ahead =
             (const uint32_t *)s->p->data + s->n +
             (end < s->k1 ? end / 8 * s->p->rows : s->k0 / 8 * s->p->rows + s->width);
@@ -105,7 +109,7 @@ static void unpack(const block *b, const slice *s)
     }
 }
 
-/* Sums of a row panel times a panel: all planes. */
+/* Adds the sums of a row panel times all planes of a panel. */
 static void add_planes(const slice *s, panels p, float *sum)
 {
     clear_sums();
@@ -114,7 +118,7 @@ static void add_planes(const slice *s, panels p, float *sum)
     store_sums(sum, LANES);
 }
 
-/* Sums of integers of each group, scaled. */
+/* Adds the sums of integers of each group, after scaling. */
 static void add_groups(const slice *s, panels p, const float *scale, float *sum)
 {
     float some[ROW_PANEL * LANES] __attribute__((aligned(64)));
@@ -138,8 +142,9 @@ static void add_groups(const slice *s, panels p, const float *scale, float *sum)
     }
 }
 
-/* The panel behind a slice, if its bytes follow those of the slice in the file, for prefetch:
- * so memory is read while registers are multiplied. *ret_bytes: its size, 0: there is none. */
+/* Returns the panel behind a slice for prefetch, if its bytes follow the slice's bytes in the
+ * file. So memory is read while registers are multiplied. *ret_bytes: its size; 0: there is no
+ * such panel. */
 static const char *next_panel(const block *b, const slice *s, int64_t *ret_bytes)
 {
     const mf_stored_part *p = s->p;
@@ -205,7 +210,7 @@ static void run_depth(const block *b, const mf_stored_part *p, int half, int64_t
     }
 }
 
-/* All inner indices: with `back` the rows of all parts of the group. */
+/* Processes all inner indices; with `back` these are the rows of all parts of the group. */
 static void run_block(const block *b)
 {
     const mf_stored *w = b->g->w;
@@ -227,13 +232,14 @@ static void run_block(const block *b)
 
 /* ---- tiles ---- */
 
-/* The panels of all groups, each with all its rows, or as many as there is room for, have an
- * order, and a tile has a range of it. Its ends are such that tiles take the same time. */
+/* The panels of all groups are in a fixed order, each with all its rows, or with as many rows
+ * as fit into the work memory. A tile has a range of this order. The ends of the ranges are
+ * chosen so that tiles take the same time. */
 typedef struct cut {
     const mf_stored_gemm_args *g;
-    int64_t most; /* rows of a block, a multiple of ROW_PANEL */
+    int64_t most; /* maximum number of rows of a block, a multiple of ROW_PANEL */
     int64_t tiles;
-    double all; /* cost of all panels */
+    double all; /* sum of the costs of all panels */
 } cut;
 
 static double panel_cost(int64_t rows)
@@ -241,13 +247,13 @@ static double panel_cost(int64_t rows)
     return (double)(div_up(rows, TILE_ROWS) * TILE_ROWS + UNPACK);
 }
 
-/* Calls run_block for what is between costs `from` and `to` of the panels of one part, or of
- * inputs. *at is the cost of what comes before them, to which their own is added. */
+/* Calls run_block for the panels between costs `from` and `to` of one part, or of inputs. *at
+ * is the cost of all panels before these, to which the function adds their own cost. */
 static void run_part(block *b, int64_t lanes, double from, double to, double *at)
 {
     const int64_t count = div_up(lanes, LANES);
     const double each = panel_cost(b->r1 - b->r0), before = *at;
-    /* a panel is of the tile in whose range it begins */
+    /* a panel belongs to the tile in whose range it begins */
     int64_t p0 = (int64_t)ceil((from - before) / each),
             p1 = (int64_t)ceil((to - before) / each);
     *at += each * (double)count;
@@ -259,7 +265,7 @@ static void run_part(block *b, int64_t lanes, double from, double to, double *at
     run_block(b);
 }
 
-/* Runs what is between costs `from` and `to`. Returns the cost of all. */
+/* Runs the panels between costs `from` and `to`. Returns the cost of all panels. */
 static double run_range(const cut *c, block *b, double from, double to)
 {
     const mf_stored *w = c->g->w;

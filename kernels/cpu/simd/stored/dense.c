@@ -6,7 +6,7 @@
 #include "kernels/cpu/simd/stored/lines.h"
 #endif
 
-#define AT_ONCE 4 /* rows of W that are read side by side */
+#define AT_ONCE 4 /* number of rows of W that are read side by side */
 
 static int64_t size_of(mf_stored_type type)
 {
@@ -34,7 +34,7 @@ V_INLINE const char *address(mf_stored_type type, const void *data, int64_t i)
     return (const char *)data + i * (type == MF_STORED_F32 ? 4 : 2);
 }
 
-/* Elements i .. i + VL - 1. The compiler must see the type as a constant. */
+/* Returns elements i .. i + VL - 1. The type must be a constant for the compiler. */
 V_INLINE vf elements(mf_stored_type type, const void *data, int64_t i)
 {
     if (type == MF_STORED_F32) return v_load((const float *)data + i);
@@ -42,7 +42,7 @@ V_INLINE vf elements(mf_stored_type type, const void *data, int64_t i)
     return f16_load((const uint16_t *)data + i);
 }
 
-/* Elements i .. i + n - 1, n < VL, and zeros. */
+/* Returns elements i .. i + n - 1, n < VL, followed by zeros. */
 V_INLINE vf elements_n(mf_stored_type type, const void *data, int64_t i, int64_t n)
 {
     uint16_t h[VL] = {0};
@@ -92,7 +92,7 @@ void MF_SIMD(stored_unpack_dense)(const mf_stored_part *p, int64_t in, int64_t o
 /* ---- few rows ---- */
 
 #if VL == 16
-/* y[r] for `rows` rows of x and one row of W. lines: x in the order of line_split. */
+/* Computes y[r] for `rows` rows of x and one row of W. lines: x in the order of line_split. */
 V_INLINE void dots(mf_stored_type type, int rows, int64_t in, const char *w, int64_t ahead,
                    const float *x, int64_t ldx, const float *lines, int64_t ldl, float *y,
                    int64_t ldy)
@@ -133,7 +133,7 @@ V_INLINE void few_along(mf_stored_type type, int rows, int64_t in, int64_t n, co
         dots(type, rows, in, w + o * row, ahead, x, ldx, lines, ldl, y + o, ldy);
 }
 #else
-/* y[r,j] for `rows` rows of x and nr rows of W. The rows of W that come next are prefetched,
+/* Computes y[r,j] for `rows` rows of x and nr rows of W. The next rows of W are prefetched,
  * because the processor's own prefetch stops at each page. */
 V_INLINE void dots(mf_stored_type type, int rows, int nr, int64_t in, const void *w, int64_t ld,
                    const float *x, int64_t ldx, float *y, int64_t ldy)
@@ -185,7 +185,7 @@ V_INLINE void few_along(mf_stored_type type, int rows, int64_t in, int64_t n, co
 }
 #endif
 
-/* For weights stored as [in,rows]: the sums of nv VL outputs stay in registers; with nv = 1 the
+/* For weights stored as [in,rows]: the sums of nv VL outputs stay in registers. With nv = 1 the
  * last vector has n outputs. */
 V_INLINE void sweep(mf_stored_type type, int rows, int nv, int64_t in, int64_t n, const void *w,
                     int64_t ld, const float *x, int64_t ldx, float *y, int64_t ldy)

@@ -1,36 +1,38 @@
 /* digits.h: rows of numbers as integers of two or three digits, which are multiplied with
  * weights of four bits.
  *
- * A span of SPAN numbers has a scale, a power of two: x = scale X, X rounded to an integer. X
- * has three digits, 22 or 23 bits and a sign, nearly as many as the largest number of the span
- * has in f32; or two, 14 or 15 bits and a sign, for rows of bf16, whose numbers from 1/128 of
- * the largest on keep all bits. X = d0 + 256 d1 + 65536 d2, each digit in -128 .. 127. Sums
- * of digits times weights of four bits are exact in 32 bits, so those of a span have the
- * same bits in any order, and for any number of rows. The processor multiplies bytes faster
- * than it converts four bits to f32, which is the reason for all this. */
+ * A span of SPAN numbers has a scale, a power of two: x = scale X, where X is rounded to an
+ * integer. X has two or three digits. Three digits hold 22 or 23 bits and a sign, nearly as
+ * many as the largest number of the span has in f32. Two digits hold 14 or 15 bits and a sign.
+ * They are for rows of bf16; numbers of at least 1/128 of the largest number keep all bits. X =
+ * d0 + 256 d1 + 65536 d2, each digit in -128 .. 127. Sums of digits times weights of four bits
+ * are exact in 32 bits, so the sums of a span have the same bits in any order, and for any
+ * number of rows. This method is used because the processor multiplies bytes faster than it
+ * converts four bits to f32. */
 #ifndef MF_SIMD_DIGITS_H
 #define MF_SIMD_DIGITS_H
 
 #include "kernels/cpu/simd/vec.h"
 
 #define SPAN      128
-#define DIGITS    3  /* at most */
+#define DIGITS    3  /* maximum number of digits */
 #define MX_OFFSET 12 /* see four_bits.h */
 
-/* Digits of rows that are bf16 or f32, the largest X that they can hold, 127 + 127 256 or that
- * + 127 65536, and its bits before the last. */
+/* Constants for rows that are bf16 or f32: the number of digits; the largest X that the digits
+ * can hold, 127 + 127 256 or that + 127 65536; and the number of bits of that X before
+ * the last. */
 #define DIGITS_OF(bf16)     ((bf16) ? 2 : 3)
 #define DIGITS_MOST(digits) ((digits) == 2 ? MF_STORED_MOST_DIGITS : 8355711)
 #define DIGITS_BITS(digits) ((digits) == 2 ? 14 : 22)
 
 /* One span of a row; numbers after the end of the row are 0. */
 typedef struct __attribute__((aligned(64))) span {
-    /* [d][0]: digit d of the numbers 0, 2, 4 ..; [d][1]: of the numbers 1, 3, 5 ..; that of
-     * number 2 i or 2 i + 1 is at digits_at(i) */
+    /* [d][0]: digit d of the numbers 0, 2, 4 ..; [d][1]: of the numbers 1, 3, 5 ... The digit
+     * of number 2 i or 2 i + 1 is at digits_at(i). */
     int8_t digit[DIGITS][2][SPAN / 2];
     int32_t offset[VL];                 /* -MX_OFFSET times the sums of X, see digits_sum */
-    float digit_sum[DIGITS][SPAN / 32]; /* of the digits of 32 neighbouring numbers */
-    float scale;                        /* NaN if a number of the span is not finite */
+    float digit_sum[DIGITS][SPAN / 32]; /* sums of the digits of 32 neighbouring numbers */
+    float scale;                        /* scale; NaN if a number of the span is not finite */
 } span;
 
 static inline int64_t spans_of(int64_t n)
@@ -38,15 +40,16 @@ static inline int64_t spans_of(int64_t n)
     return (n + SPAN - 1) / SPAN;
 }
 
-/* Where byte i of a half of a digit is. With AVX2 pieces of eight bytes change places, as those
- * of weights of MXFP4 do (mx_dots.h): the bits of their number are reversed. */
+/* Returns the position of byte i of a half of a digit. With AVX2 pieces of eight bytes
+ * change places, like the pieces of MXFP4 weights (mx_dots.h): the bits of their number
+ * are reversed. */
 static inline int digits_at(int i)
 {
     return VL == 8 ? (i & 8) << 2 | (i & 16) | (i & 32) >> 2 | (i & 7) : i;
 }
 
-/* Rounds to the nearest integer: halves away from 0 or, for two digits, where they are
- * frequent, to the even one, as kernels/stored.h says. */
+/* Rounds to the nearest integer. Halves are rounded away from 0. With two digits, where halves
+ * are frequent, they are rounded to the even integer, as kernels/stored.h describes. */
 V_INLINE vi digits_round(int digits, vf x)
 {
 #if VL == 16
@@ -96,9 +99,9 @@ V_INLINE vi digits_dots(const int8_t digit[2][SPAN / 2], int i)
 #endif
 }
 
-/* Sums of digits, and of X in the lanes in which mx_dots.h has sums of X times weights: with
- * AVX-512 lane i has those of 8 i .. 8 i + 7, and with AVX2 lanes 0 and 1 share the first 32
- * numbers, 4 and 5 the second, 2 and 3 the third, 6 and 7 the last. */
+/* Computes sums of digits, and sums of X in the same lanes in which mx_dots.h has sums of X
+ * times weights. With AVX-512 lane i has the sum of X 8 i .. 8 i + 7. With AVX2 lanes 0 and 1
+ * share the first 32 numbers, 4 and 5 the second, 2 and 3 the third, 6 and 7 the last. */
 V_INLINE void digits_sum(int digits, span *to)
 {
     typedef float blocks __attribute__((vector_size(sizeof to->digit_sum[0])));
@@ -121,8 +124,8 @@ V_INLINE void digits_sum(int digits, span *to)
     v_store((float *)to->offset, (vf)(all * -MX_OFFSET));
 }
 
-/* Sets the scale of a span: a power of two, the least with which the largest |X| is at most
- * DIGITS_MOST, or NaN. Returns 1 / scale, and 0 for NaN. */
+/* Sets the scale of a span to the smallest power of two with which the largest |X| is at most
+ * DIGITS_MOST, or to NaN. Returns 1 / scale, and 0 for NaN. */
 static float span_scale(float largest, bool finite, int digits, span *to)
 {
     uint32_t bits;
@@ -151,7 +154,7 @@ V_INLINE void span_of(const float *x, int64_t n, int digits, span *to)
     for (int i = 0; i < SPAN; i += VL) {
         const vf v = v_load(x + i);
         most = v_max((vf)((vi)v & 0x7fffffff), most);
-        nothing += v * 0; /* NaN if v is not finite */
+        nothing += v * 0; /* becomes NaN if v is not finite */
     }
     const bool finite = v_sum(nothing) == 0;
     const float inverse = span_scale(v_hmax(most), finite, digits, to);

@@ -1,4 +1,4 @@
-/* four_bits.h: vectors of the numbers that stored weights of four bits are made of. */
+/* four_bits.h: converts the parts of stored weights of four bits to vectors. */
 #ifndef MF_SIMD_FOUR_BITS_H
 #define MF_SIMD_FOUR_BITS_H
 
@@ -21,15 +21,16 @@ V_INLINE vf v_load_f16(const uint16_t *p, int64_t n)
     vi bits = {0};
     for (int i = 0; i < VL; i++)
         bits[i] = p[i];
-    /* the exponent of f16 read as one of f32 is too small by 112, also for subnormal numbers */
+    /* The exponent of f16 is too small by 112 if it is read as an exponent of f32, also for
+     * subnormal numbers. */
     const vf size = (vf)((bits & 0x7fff) << 13) * 0x1p112f;
     const vi special = (bits & 0x7c00) == 0x7c00;
     return (vf)((vi)size | ((bits & 0x8000) << 16) | (special & 0x7f800000));
 #endif
 }
 
-/* zero + 1 of the outputs o .. o + n - 1, n at most VL; the other lanes have no meaning. zeros:
- * of the group. */
+/* Returns zero + 1 for the outputs o .. o + n - 1, n at most VL; all other lanes are undefined.
+ * zeros: those of the group. */
 V_INLINE vf gptq_zeros(const uint32_t *zeros, int64_t o, int64_t n)
 {
     vu z = {0};
@@ -47,13 +48,13 @@ V_INLINE vf gptq_zeros(const uint32_t *zeros, int64_t o, int64_t n)
     return __builtin_convertvector((vi)(z & 15) + 1, vf);
 }
 
-/* Twice the values of MXFP4 are integers; plus 12 (MX_OFFSET) they are not negative. */
+/* Twice the values of MXFP4 are integers. If 12 (MX_OFFSET) is added, they are not negative. */
 #define MX_UNIT 0.5f
 
-/* The highest bit of a mantissa: alone it is 2^-127, with the exponent 255 NaN. */
+/* The highest bit of a mantissa. Alone it is 2^-127, with the exponent 255 it is NaN. */
 #define MX_QUIET 0x400000
 
-/* 2^(e - 127), NaN for e = 255. */
+/* Returns 2^(e - 127), NaN for e = 255. */
 static inline float mx_power(int e)
 {
     const uint32_t bits = (uint32_t)e << 23 | (e == 0 || e == 255 ? MX_QUIET : 0);
@@ -62,7 +63,7 @@ static inline float mx_power(int e)
     return power;
 }
 
-/* VL inputs, in VL / 2 bytes. */
+/* Returns VL inputs, which are stored in VL / 2 bytes. */
 V_INLINE vf mx_inputs(const uint8_t *from)
 {
 #if VL > 4
@@ -70,7 +71,7 @@ V_INLINE vf mx_inputs(const uint8_t *from)
     memcpy(bytes, from, sizeof bytes);
 #if VL == 16
     const __m512i each = _mm512_cvtepu8_epi64(_mm_loadl_epi64((const void *)bytes));
-    /* a byte is the low word of a pair; its high half goes to the high word */
+    /* A byte is the low word of a pair; its high half is moved to the high word. */
     const vi index = (vi)_mm512_or_si512(each, _mm512_slli_epi64(each, 28));
     return _mm512_permutexvar_ps(
         (__m512i)index,
@@ -95,7 +96,7 @@ V_INLINE vf mx_inputs(const uint8_t *from)
 }
 
 #if VL > 4
-/* Twice the value plus MX_OFFSET of each byte, which is 0 .. 15. */
+/* Returns twice the value plus MX_OFFSET for each byte, whose content is 0 .. 15. */
 V_INLINE vi mx_values(vi index)
 {
     const __m128i table =
@@ -110,7 +111,7 @@ V_INLINE vi mx_values(vi index)
 #endif
 
 #if VL == 16
-/* Loads a vector of bytes, of which `bytes` exist, a multiple of 16; the others are 0. */
+/* Loads a vector of bytes, of which `bytes` exist, a multiple of 16; all other bytes are 0. */
 V_INLINE vi mx_bytes(const uint8_t *p, int64_t bytes)
 {
     uint8_t padded[4 * VL] = {0};
@@ -121,8 +122,8 @@ V_INLINE vi mx_bytes(const uint8_t *p, int64_t bytes)
     return v_loadi((const void *)p);
 }
 
-/* 2^(e - 127), or NaN for e = 255, of VL neighbouring blocks, of which n exist; a number for
- * the others. */
+/* Returns 2^(e - 127), or NaN for e = 255, of VL neighbouring blocks, of which n exist; other
+ * lanes get any finite number. */
 V_INLINE vf mx_scales(const uint8_t *e, int64_t n)
 {
     uint8_t padded[VL] = {0};
@@ -131,12 +132,13 @@ V_INLINE vf mx_scales(const uint8_t *e, int64_t n)
         e = padded;
     }
     const vu power = (vu)_mm512_cvtepu8_epi32(_mm_loadu_si128((const void *)e)) << 23;
-    /* one comparison finds 0 and 255: with 1 added they are 1 and below 0 */
+    /* One comparison finds both 0 and 255: with 1 added they are 1 and below 0. */
     const vi special = (vi)(power + 0x800000) < 0x1000000;
     return (vf)((vi)power | (special & MX_QUIET));
 }
 
-/* The scales of the blocks of vector v, from VL scales, each in the four lanes of its block. */
+/* Returns the scales of the blocks of vector v, selected from VL scales; each scale is in the
+ * four lanes of its block. */
 V_INLINE vf mx_scales_of(vf scales, int64_t v)
 {
     const vi lane = V_LANES / 4 + (int32_t)(v * (VL / 4));

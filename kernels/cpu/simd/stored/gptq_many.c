@@ -1,10 +1,10 @@
 /* gptq_many.c: GPTQ weights times many rows of bf16.
  *
- * Weights stay integers: a shift and a mask take them from the words of the file. SPAN numbers
- * of a row at a time become integers, too. Sums over a span, or over a group of weights if it
- * is shorter, are exact in 32 bits; they are scaled and added in f32, span by span. So bits
- * depend neither on the tiling nor on the other rows. How integers are multiplied depends on
- * the processor: many_bytes.h, many_pairs.h. */
+ * Weights stay integers: a shift and a mask extract them from the words of the file. SPAN
+ * numbers of a row at a time become integers, too. Sums over a span, or over a group of weights
+ * if it is shorter, are exact in 32 bits; they are scaled and added in f32, span by span. So
+ * bits depend neither on the tiling nor on other rows. The processor decides how integers are
+ * multiplied: many_bytes.h, many_pairs.h. */
 #include "kernels/cpu/simd/vec.h"
 
 #if VL == 16
@@ -17,11 +17,11 @@
 typedef struct rows_span {
     terms x[STORED_MANY];
     float scale[STORED_MANY]; /* x = scale X; NaN if a number of the span is not finite */
-    int32_t sum[SPAN / QUARTER][STORED_MANY]; /* of X over a quarter */
+    int32_t sum[SPAN / QUARTER][STORED_MANY]; /* sum of X over a quarter */
     int32_t sum_all[STORED_MANY];
 } rows_span;
 
-/* The numbers of a group, of COLUMNS outputs: W = scale (q - zero). */
+/* The scale and zero of a group, for COLUMNS outputs: W = scale (q - zero). */
 typedef struct columns_group {
     vf scale[2];
     vi zero[2];
@@ -29,12 +29,13 @@ typedef struct columns_group {
 
 /* ---- rows as integers ---- */
 
-/* 1 / scale of a span, 0 if a number is not finite. largest: bits of the largest |x|. */
+/* Returns 1 / scale of a span, 0 if a number is not finite. largest: bits of the
+ * largest |x|. */
 static float inverse_of(uint32_t largest, float *ret_scale)
 {
-    const uint32_t least = 0x1000; /* 2^-95: with it both scales are normal numbers */
+    const uint32_t least = 0x1000; /* 2^-95: with this minimum both scales are normal numbers */
     const uint32_t bits = largest < least ? least : largest, part = bits & 0x7f;
-    /* the greatest power of two with which the largest is at most MOST */
+    /* largest power of two with which the largest number is at most MOST */
     const uint32_t too_large = (1u << BITS) + (part << BITS >> 7) > MOST,
                    power = 127 + 127 + BITS - (bits >> 7) - too_large;
     const uint32_t as_float = power << 23;
@@ -65,24 +66,25 @@ static void row_terms(const uint16_t *x, int64_t n, int64_t r, rows_span *to)
 
 /* ---- sums ---- */
 
-/* The words to multiply: those of a group and of a span, of COLUMNS outputs, with the rows from
- * the first of each array on. */
+/* The words to multiply: the words of a group and of a span, of COLUMNS outputs, with rows that
+ * begin at the first row of each array. */
 typedef struct step {
     const uint32_t *word; /* [WORD_ROWS words,COLUMNS] */
     int64_t words;
     const columns_group *group;
-    const int8_t *x; /* the first row, from the first word on */
+    const int8_t *x; /* the first row, beginning with the first word */
     const float *scale;
-    const int32_t *sum; /* of X over the words */
+    const int32_t *sum; /* sum of X over the words */
     float *y;           /* [rows,COLUMNS] */
-    bool first;         /* y is written, else added to */
+    bool first;         /* true: y is written; false: y is added to */
 } step;
 
-/* Scales the sums of rows, and writes them (first) or adds them to y. The compiler must see
- * `first` as a constant. */
+/* Scales the sums of rows, and writes them (first) or adds them to y. `first` must be a
+ * constant for the compiler. */
 V_INLINE void put_rows(int mr, bool first, const step *s, vi sum[MR][2])
 {
-    const columns_group g = *s->group; /* copies, which writing y does not change */
+    const columns_group g = *s->group; /* copies of the values, because writing y cannot
+                                        * change copies */
     const float *scale = s->scale;
     const int32_t *of_x = s->sum;
     float *y = s->y;
@@ -116,7 +118,7 @@ V_INLINE void run_rows(int mr, int64_t words, const step *s)
         put_rows(mr, false, s, sum);
 }
 
-/* One version for all words of a span, one for any number. */
+/* One version is for all words of a span, the other for any number of words. */
 #define ROWS_OF(mr)                                                                            \
     static void rows_##mr(const step *s)                                                       \
     {                                                                                          \
@@ -148,8 +150,8 @@ static void (*const rows_of_number[MR])(const step *) = {
 
 /* ---- columns ---- */
 
-/* Spreads the words of a span, from input i on, of n outputs from o on, with zeros up to
- * COLUMNS. */
+/* Copies the words of a span, beginning with input i, of n outputs from o on, with zeros up
+ * to COLUMNS. */
 static void words_of(const mf_stored_part *p, int64_t i, int64_t words, int64_t o, int64_t n,
                      uint32_t *to)
 {
@@ -162,7 +164,8 @@ static void words_of(const mf_stored_part *p, int64_t i, int64_t words, int64_t 
             memcpy(padded + w * COLUMNS, from + w * p->rows, (size_t)n * sizeof *padded);
         spread_words(padded, COLUMNS, words, to);
     }
-    /* neighbouring outputs come next, for which the first cache has room, then the next span */
+    /* Neighbouring outputs, which fit into the first cache, are prefetched next, and then the
+     * next span. */
     for (int64_t w = 0; w < words; w++)
         for (int64_t v = 0; v < COLUMNS; v += VL) {
             __builtin_prefetch(from + w * p->rows + COLUMNS + v, 0, 3);
@@ -183,7 +186,7 @@ static columns_group group_of(const mf_stored_part *p, int64_t g, int64_t o, int
     return c;
 }
 
-/* Sums of X over quarters q to end - 1. */
+/* Computes sums of X over quarters q to end - 1. */
 static const int32_t *sum_quarters(const rows_span *x, int64_t rows, int64_t q, int64_t end,
                                    int32_t *to)
 {
@@ -196,7 +199,7 @@ static const int32_t *sum_quarters(const rows_span *x, int64_t rows, int64_t q, 
     return to;
 }
 
-/* A span of n outputs from o on, at most COLUMNS. */
+/* Multiplies a span for n outputs from o on, n at most COLUMNS. */
 static void multiply(const mf_stored_part *p, int64_t i, int64_t words, int64_t o, int64_t n,
                      int64_t rows, const rows_span *x, float *y)
 {

@@ -1,10 +1,10 @@
 /* lines.h: sums of a few rows of x times one stored row of F32, BF16 or F16, with AVX-512.
  *
- * Files align tensors to 8 bytes, and a load of 64 bytes that crosses two lines of the cache
- * costs two. So lines are loaded whole, each once, and a permutation makes 64 bytes of the row
- * from two neighbours. Together with one stream a thread and a prefetch far ahead this reads
- * memory as fast as a loop that does nothing else. The order of sums does not depend on the
- * alignment, so bits do not. */
+ * Files align tensors to 8 bytes, and a load of 64 bytes that crosses two cache lines costs as
+ * much as two loads. So whole lines are loaded, each once, and a permutation makes 64 bytes of
+ * the row from two neighbouring lines. With one stream per thread and a prefetch far ahead,
+ * this reads memory as fast as a loop that does nothing else. The order of sums does not depend
+ * on the alignment, so bits do not depend on it either. */
 #ifndef MF_SIMD_LINES_H
 #define MF_SIMD_LINES_H
 
@@ -16,14 +16,14 @@
     _mm512_set_epi16(31, 30, 29, 28, 27, 26, 25, 24, 23, 22, 21, 20, 19, 18, 17, 16, 15, 14,   \
                      13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0)
 
-/* Numbers in a line. */
+/* Returns the number of elements in a line. */
 V_INLINE int64_t line_numbers(mf_stored_type type)
 {
     return LINE_BYTES / (type == MF_STORED_F32 ? 4 : 2);
 }
 
-/* The numbers of a line: of BF16 the even ones and the odd ones, which takes the fewest
- * operations; of F16 the first and the last half; of F32 all in to[0]. */
+/* Splits the numbers of a line: for BF16 into even and odd ones, which needs the fewest
+ * operations; for F16 into the first and the last half. F32 is written to to[0] only. */
 V_INLINE void line_split(mf_stored_type type, __m512i line, vf to[2])
 {
     if (type == MF_STORED_BF16) {
@@ -62,7 +62,7 @@ V_INLINE void line_add(mf_stored_type type, int rows, __m512i line, const float 
 }
 
 /* Adds the sums over `lines` lines from w on, which is aligned to 2 bytes. x: in the order of
- * line_split. Lanes with bytes outside of the lines are masked, so those are not read. */
+ * line_split. Lanes with bytes outside of the lines are masked, so these bytes are not read. */
 V_INLINE void lines_dot(mf_stored_type type, int rows, int64_t lines, const char *w,
                         int64_t ahead, const float *x, int64_t ldx, vf sum[][2])
 {

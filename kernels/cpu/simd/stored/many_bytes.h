@@ -1,24 +1,25 @@
 /* many_bytes.h: functions for gptq_many.c, on processors that multiply and add four bytes in
  * one instruction (AVX-512 VNNI).
  *
- * Numbers of x become integers of nearly 12 bits, so bf16 numbers down to 1/6 of the largest of
- * a span keep all bits. An instruction multiplies bytes, and a byte of a word is two weights,
- * a + 16 b. The sum of a X + b Y takes two of them if X and Y have 8 bits, and four with 16
- * bits in two digits. Three are enough for 12 bits: a X + b Y = a p + (a + 16 b) u +
- * (16 a + b) v, where X = p + u + 16 v and Y = 16 u + v, since p, u and v of 8 bits can be
- * chosen for all |X|, |Y| <= MOST. */
+ * Numbers of x become integers of nearly 12 bits, so bf16 numbers of at least 1/6 of the
+ * largest number of a span keep all bits. An instruction multiplies bytes, and a byte of a word
+ * contains two weights, a + 16 b. The sum of a X + b Y takes two instructions if X and Y have 8
+ * bits, and four if they have 16 bits in two digits. Three are enough for 12 bits: a X + b Y =
+ * a p + (a + 16 b) u + (16 a + b) v, where X = p + u + 16 v and Y = 16 u + v. This is possible
+ * because p, u and v of 8 bits exist for all |X|, |Y| <= MOST. */
 #ifndef MF_SIMD_MANY_BYTES_H
 #define MF_SIMD_MANY_BYTES_H
 
 #include "kernels/cpu/simd/stored/many.h"
 
-#define MR         12 /* rows at once: their sums of two vectors of outputs stay in registers */
+/* number of rows at a time: their sums of two vectors of outputs stay in registers */
+#define MR         12
 #define BITS       10
 #define MOST       MF_STORED_MOST
-#define WORD_BYTES 4 /* of p, for the inputs of a word */
-#define WORD_ROWS  1 /* rows of weights for the inputs of a word */
+#define WORD_BYTES 4 /* bytes of p for the inputs of a word */
+#define WORD_ROWS  1 /* number of rows of weights for the inputs of a word */
 
-/* SPAN numbers of a row, two neighbours in each byte. */
+/* SPAN numbers of a row, two neighbouring numbers in each byte. */
 typedef struct __attribute__((aligned(64))) terms {
     int8_t p[SPAN / 2], u[SPAN / 2], v[SPAN / 2];
 } terms;
@@ -68,15 +69,15 @@ V_INLINE void integers_of(const uint16_t *x, float inverse, terms *to,
 
 /* ---- sums ---- */
 
-/* Weights are multiplied as they are in the file, which aligns words to 4 or 8 bytes; all rows
- * need them, so they are copied. */
+/* Copies weights in the layout of the file. The file aligns words to 4 or 8 bytes, and all rows
+ * need the weights, so they are copied. */
 V_INLINE void spread_words(const uint32_t *word, int64_t ld, int64_t words, uint32_t *room)
 {
     for (int64_t i = 0; i < words; i++)
         memcpy(room + i * COLUMNS, word + i * ld, COLUMNS * sizeof *room);
 }
 
-/* The four bytes at p in each lane. */
+/* Returns the four bytes at p in each lane. */
 V_INLINE vi four_bytes(const int8_t *p)
 {
     int32_t word;
@@ -94,7 +95,7 @@ V_INLINE void add_words(int mr, int64_t words, const uint32_t *word, const int8_
 {
     const vi mask = v_seti(0x0f0f0f0f);
     for (int64_t i = 0; i < words; i++, word += COLUMNS, x += WORD_BYTES) {
-        vi both[2], low[2], turned[2]; /* a + 16 b, a, 16 a + b */
+        vi both[2], low[2], turned[2]; /* the values a + 16 b, a, and 16 a + b */
         V_UNROLL
         for (int v = 0; v < 2; v++) {
             both[v] = v_loadi((const void *)(word + v * VL));

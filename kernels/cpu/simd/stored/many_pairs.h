@@ -1,21 +1,22 @@
 /* many_pairs.h: functions for gptq_many.c, on processors with AVX2: an instruction multiplies
- * two integers of 16 bits in each lane, and adds what both give.
+ * two integers of 16 bits in each lane, and adds the two results.
  *
- * Numbers of x become integers of 16 bits, so bf16 numbers down to 1/128 of the largest of a
- * span keep all bits. A lane of weights has inputs i and i + 4 of a word, which one shift and
- * one mask take from it; all rows need them, so they are written down. */
+ * Numbers of x become integers of 16 bits, so bf16 numbers of at least 1/128 of the largest
+ * number of a span keep all bits. A lane of weights has inputs i and i + 4 of a word, which one
+ * shift and one mask extract from the word. All rows need these lanes, so they are stored. */
 #ifndef MF_SIMD_MANY_PAIRS_H
 #define MF_SIMD_MANY_PAIRS_H
 
 #include "kernels/cpu/simd/stored/many.h"
 
-#define MR         6 /* rows at once: their sums of two vectors of outputs stay in registers */
+/* number of rows at a time: their sums of two vectors of outputs stay in registers */
+#define MR         6
 #define BITS       14
 #define MOST       MF_STORED_MOST_16
-#define WORD_BYTES 16 /* of a row, for the inputs of a word */
-#define WORD_ROWS  4  /* rows of pairs of weights for the inputs of a word */
+#define WORD_BYTES 16 /* bytes of a row for the inputs of a word */
+#define WORD_ROWS  4  /* number of rows of pairs of weights for the inputs of a word */
 
-/* SPAN numbers of a row: of each eight 0, 4, 1, 5, 2, 6, 3, 7. */
+/* SPAN numbers of a row; each eight numbers are in the order 0, 4, 1, 5, 2, 6, 3, 7. */
 typedef struct __attribute__((aligned(64))) terms {
     int16_t x[SPAN];
 } terms;
@@ -31,7 +32,7 @@ V_INLINE uint32_t largest_of(const uint16_t *x)
             most, _mm256_and_si256(size, _mm256_loadu_si256((const void *)(x + i))));
     const __m128i half =
         _mm_max_epu16(_mm256_castsi256_si128(most), _mm256_extracti128_si256(most, 1));
-    /* the instruction finds the least */
+    /* the instruction finds the smallest number */
     const __m128i ones = _mm_set1_epi16(-1),
                   least = _mm_minpos_epu16(_mm_xor_si128(half, ones));
     return 0xffff & ~(uint32_t)_mm_cvtsi128_si32(least);

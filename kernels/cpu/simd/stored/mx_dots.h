@@ -1,7 +1,8 @@
-/* mx_dots.h: dot products of a few rows with weights of MXFP4, straight from memory. A byte is
- * two inputs of one output, neighbouring bytes are inputs. Sums over parts of a block are exact
- * integers, which are then scaled and added in f32. The file is included once for each way to
- * multiply bytes, as packed_dots.h is, whose functions for it this one uses. */
+/* mx_dots.h: dot products of a few rows with weights of MXFP4, read directly from memory. A
+ * byte contains two inputs of one output, and neighbouring bytes contain neighbouring inputs.
+ * Sums over parts of a block are exact integers, which are then scaled and added in f32. The
+ * file is included once for each way to multiply bytes, like packed_dots.h, whose functions
+ * it uses. */
 #ifndef MF_SIMD_MX_DOTS_H
 #define MF_SIMD_MX_DOTS_H
 
@@ -11,12 +12,12 @@
 
 #if VL == 16
 
-#define MX_BYTES        (4 * VL)       /* of a vector, for the numbers of a span */
-#define MX_PIECE        (4 * MX_BYTES) /* bytes whose scales are one vector */
+#define MX_BYTES        (4 * VL)       /* bytes of a vector, for the numbers of a span */
+#define MX_PIECE        (4 * MX_BYTES) /* bytes of a piece, whose scales are one vector */
 #define MX_SCALES_AHEAD 1024
 
-/* Adds to the sums of mr rows those over vector h of a piece of a row of weights, of which
- * `bytes` bytes exist. scales: of the piece. x: spans of the piece of the first row. */
+/* Adds to the sums of mr rows the sums over vector h of a piece of a row of weights, of which
+ * `bytes` bytes exist. scales: scales of the piece. x: spans of the piece of the first row. */
 V_INLINE void mx_vector(int mr, int nd, int h, const uint8_t *q, int64_t bytes, vf scales,
                         const span *x, int64_t ldx, vf sum[2])
 {
@@ -34,18 +35,20 @@ V_INLINE void mx_vector(int mr, int nd, int h, const uint8_t *q, int64_t bytes, 
             pair_sum part = {DOTS_VNNI && d == 0 ? offset : (vi){0}};
             add_dots(&part, low, v_loadi((const int32_t *)row->digit[d][0]));
             add_dots(&part, high, v_loadi((const int32_t *)row->digit[d][1]));
-            /* each digit has a chain of its own, since one chain of all dot products takes
-             * longer than reading */
+            /* Each digit has its own chain, because one chain of all dot products takes longer
+             * than reading the weights. */
             const vi each = whole_sum(!DOTS_VNNI && d == 0 ? offset : (vi){0}, &part);
             all = d == nd - 1 ? each : (all << 8) + each;
         }
-        /* one scale after the other: both at once may be too small for f32 */
+        /* The scales are applied one after the other, because both at once may be too small
+         * for f32. */
         sum[r] = v_fma(__builtin_convertvector(all, vf) * row->scale, scale, sum[r]);
     }
 }
 
-/* Adds to the sums of mr rows those over `bytes` bytes of a row of weights, MX_PIECE or the
- * rest. e: their scales. x: the first of their spans of the first row. */
+/* Adds to the sums of mr rows the sums over `bytes` bytes of a row of weights; bytes is
+ * MX_PIECE or the rest of the row. e: scales of these bytes. x: the first span of these bytes
+ * of the first row. */
 V_INLINE void mx_piece(int mr, int nd, const uint8_t *q, const uint8_t *e, int64_t bytes,
                        const span *x, int64_t ldx, vf sum[2])
 {
@@ -63,7 +66,7 @@ V_INLINE void mx_piece(int mr, int nd, const uint8_t *q, const uint8_t *e, int64
     }
 }
 
-/* The result of the sums over a row of weights with `in` inputs. */
+/* Returns the result of the sums over a row of weights with `in` inputs. */
 V_INLINE float mx_end(const uint8_t *e, int64_t in, vf sum)
 {
     (void)e, (void)in;
@@ -74,8 +77,9 @@ V_INLINE float mx_end(const uint8_t *e, int64_t in, vf sum)
 
 #define MX_PIECE (SPAN / 2)
 
-/* 2^(e - 127) of four neighbouring blocks, but Inf for e = 255: in lanes 0 and 1 of the first
- * block, 4 and 5 of the second, 2 and 3 of the third, 6 and 7 of the last. */
+/* Returns 2^(e - 127) of four neighbouring blocks, but Inf for e = 255. Lanes 0 and 1 have
+ * the scale of the first block, 4 and 5 of the second, 2 and 3 of the third, 6 and 7 of
+ * the last. */
 V_INLINE vf mx_scales(const uint8_t *e)
 {
     const __m256i highest =
@@ -85,16 +89,16 @@ V_INLINE vf mx_scales(const uint8_t *e)
     return (vf)_mm256_max_epu32(_mm256_srli_epi32(power, 1), _mm256_set1_epi32(MX_QUIET));
 }
 
-/* The sum of pairs, which are signed, times `factor`. */
+/* Returns the sum of pairs, which are signed, times `factor`. */
 V_INLINE vu mx_sum(const pair_sum *p, int16_t factor)
 {
     return (vu)_mm256_madd_epi16((__m256i)p->sum, _mm256_set1_epi16(factor));
 }
 
-/* Adds to the sums of mr rows those over a span of a row of weights. Two vectors of weights are
- * four blocks; once their halves of eight bytes have changed places, both vectors have the same
- * blocks in the same lanes. So one conversion and one vector of scales are enough for both. x:
- * the span of the first row. Sums may exceed 32 bits until the offset is added. */
+/* Adds to the sums of mr rows the sums over a span of a row of weights. Two vectors of weights
+ * are four blocks. After their halves of eight bytes have changed places, both vectors have the
+ * same blocks in the same lanes, so one conversion and one vector of scales are enough for
+ * both. x: the span of the first row. Sums may exceed 32 bits until the offset is added. */
 V_INLINE void mx_span(int mr, int nd, const uint8_t *q, const uint8_t *e, const span *x,
                       int64_t ldx, vf sum[2])
 {
@@ -119,12 +123,14 @@ V_INLINE void mx_span(int mr, int nd, const uint8_t *q, const uint8_t *e, const 
         vu all = mx_sum(&part[nd - 1], 256) + mx_sum(&part[nd - 2], 1);
         if (nd == 3) all = (all << 8) + mx_sum(&part[0], 1);
         const vi exact = (vi)(all + (vu)v_loadi(row->offset));
-        /* one scale after the other: both at once may be too small for f32 */
+        /* The scales are applied one after the other, because both at once may be too small
+         * for f32. */
         sum[r] = v_fma(__builtin_convertvector(exact, vf) * row->scale, scale, sum[r]);
     }
 }
 
-/* As above, with AVX-512. Scales are not prefetched: then weights come more slowly. */
+/* The same with AVX-512. Scales are not prefetched, because this would slow down reading
+ * the weights. */
 V_INLINE void mx_piece(int mr, int nd, const uint8_t *q, const uint8_t *e, int64_t bytes,
                        const span *x, int64_t ldx, vf sum[2])
 {
@@ -139,7 +145,7 @@ V_INLINE void mx_piece(int mr, int nd, const uint8_t *q, const uint8_t *e, int64
     mx_span(mr, nd, weights, scales, x, ldx, sum);
 }
 
-/* As above; a scale of 255 has made the sum Inf or NaN, and shall make it NaN. */
+/* The same; if a scale is 255, the sum is Inf or NaN, and the result must be NaN. */
 V_INLINE float mx_end(const uint8_t *e, int64_t in, vf sum)
 {
     const float all = v_sum(sum);
@@ -148,7 +154,8 @@ V_INLINE float mx_end(const uint8_t *e, int64_t in, vf sum)
 
 #endif
 
-/* mr = 1 or 2 rows. Rows of weights are read one after the other, in the order of memory. */
+/* Multiplies mr = 1 or 2 rows. Rows of weights are read one after the other, in the order
+ * of memory. */
 V_INLINE void mx_run(int mr, int nd, const mf_stored_part *p, int64_t in, int64_t o0,
                      int64_t o1, const span *x, float *y, int64_t ldy)
 {
@@ -168,7 +175,7 @@ V_INLINE void mx_run(int mr, int nd, const mf_stored_part *p, int64_t in, int64_
     }
 }
 
-/* Separate functions, so that each can use all registers. */
+/* These are separate functions, so that each can use all registers. */
 #define MX_ROWS(mr, nd)                                                                        \
     static __attribute__((noinline)) void mx_##mr##_##nd(const mf_stored_part *p, int64_t in,  \
                                                          int64_t o0, int64_t o1,               \
@@ -181,7 +188,7 @@ MX_ROWS(1, 3)
 MX_ROWS(2, 2)
 MX_ROWS(2, 3)
 
-/* Weights that more than two rows need come from the cache then. */
+/* With more than two rows, the weights are read from the cache after the first rows. */
 static void mx_few(const mf_stored_part *p, int64_t in, int64_t o0, int64_t o1, int64_t rows,
                    int nd, const span *x, float *y, int64_t ldy)
 {

@@ -1,9 +1,9 @@
-/* packed.c: weights of four bits (MF_STORED_GPTQ4, MF_STORED_MXFP4) for few rows, straight
- * from memory, and unpacked to f32 for many.
+/* packed.c: weights of four bits (MF_STORED_GPTQ4, MF_STORED_MXFP4). For few rows they are read
+ * directly from memory; for many rows they are unpacked to f32.
  *
  * Few rows become integers (digits.h), whose dot products with weights are exact. GPTQ weights
- * whose inputs are in no order of groups, or in groups of other sizes, are converted to f32 in
- * registers; so are all with instruction sets that do not multiply bytes. */
+ * are converted to f32 in registers in three cases: their inputs are not ordered by group,
+ * their groups have other sizes, or the instruction set cannot multiply bytes. */
 #include "kernels/cpu/simd/stored/stored.h"
 #include "kernels/cpu/simd/stored/four_bits.h"
 #define ENGINE_BF16 0
@@ -28,7 +28,7 @@ static int64_t group_at(const mf_stored_part *p, int64_t i)
 /* ---- few rows: integers ---- */
 
 #if VL > 4
-#define MOST_SPANS 512 /* spans on the stack */
+#define MOST_SPANS 512 /* maximum number of spans on the stack */
 
 static void few_by_digits(packed_few *few, const mf_stored_part *p, int64_t in, int64_t o0,
                           int64_t o1, int64_t rows, bool bf16, const float *x, int64_t ldx,
@@ -77,16 +77,16 @@ void MF_SIMD(stored_digits)(int64_t in, bool bf16, const float *x, void *to)
 
 /* ---- few rows: f32 ---- */
 
-#define FEW_VECTORS 2 /* vectors of outputs at once */
+#define FEW_VECTORS 2 /* number of vectors of outputs at a time */
 #define FEW_ROWS    4
 #define FEW_OUTPUTS (FEW_VECTORS * VL)
 
-/* The numbers of a group: W = scale q + shift, both exact in f32. */
+/* Scale and shift of a group: W = scale q + shift, both exact in f32. */
 typedef struct gptq_group {
     float scale[FEW_OUTPUTS], shift[FEW_OUTPUTS];
 } gptq_group;
 
-/* Groups first .. first + count - 1, outputs o .. o + n - 1. */
+/* Computes groups first .. first + count - 1 for outputs o .. o + n - 1. */
 static void gptq_groups(const mf_stored_part *p, int64_t first, int64_t count, int64_t o,
                         int64_t n, gptq_group *to)
 {
@@ -201,7 +201,7 @@ void MF_SIMD(stored_few_mxfp4)(const mf_stored_part *p, int64_t in, int64_t o0, 
 
 /* ---- unpacked ---- */
 
-/* VL inputs of VL outputs, w[j]: input i + j. groups: from group `first` on. */
+/* Returns VL inputs of VL outputs; w[j] is input i + j. groups: those from group `first` on. */
 V_INLINE void gptq_square(const mf_stored_part *p, int64_t i, int64_t i1, int64_t o, int64_t n,
                           const gptq_group *groups, int64_t first, int64_t at, vf w[VL])
 {

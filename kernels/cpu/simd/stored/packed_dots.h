@@ -1,10 +1,10 @@
-/* packed_dots.h: dot products of a few rows with GPTQ weights, straight from memory. It is
+/* packed_dots.h: dot products of a few rows with GPTQ weights, read directly from memory. It is
  * included once for each way to multiply bytes: by dot products of four bytes (DOTS_VNNI 1), or
  * by pairs of bytes.
  *
- * Rows are spans (digits.h). Weights are read once, in the order of memory; sums over a span
+ * Rows are spans (digits.h). Weights are read once, in the order of memory. Sums over a span
  * are exact integers, which are then scaled and added in f32, span by span. So bits depend
- * neither on the tiling nor on the other rows. */
+ * neither on the tiling nor on other rows. */
 #ifndef MF_SIMD_PACKED_DOTS_H
 #define MF_SIMD_PACKED_DOTS_H
 
@@ -15,7 +15,7 @@
 
 /* ---- bytes multiplied with bytes: u in 0 .. 24, s in -128 .. 127 ---- */
 
-/* The 32 bits at p in each lane. */
+/* Returns the 32 bits at p in each lane. */
 V_INLINE vi word_at(const void *p)
 {
     int32_t word;
@@ -36,8 +36,8 @@ V_INLINE vi whole_sum(vi before, const pair_sum *p)
     return before + p->sum;
 }
 #else
-/* Sums of pairs in 16 bits: they cannot overflow in eight calls of add_dots with u < 16, or in
- * four with u < 25. */
+/* Sums of pairs in 16 bits. They cannot overflow in eight calls of add_dots with u < 16, or in
+ * four calls with u < 25. */
 typedef struct pair_sum {
     vi sum;
 } pair_sum;
@@ -50,7 +50,8 @@ V_INLINE void add_dots(pair_sum *to, vi u, vi s)
     to->sum =
         (vi)_mm256_add_epi16((__m256i)to->sum, _mm256_maddubs_epi16((__m256i)u, (__m256i)s));
 #endif
-    /* GCC reorders a long sum as a tree, and then has more values than registers */
+    /* GCC would reorder a long sum as a tree, and would then need more registers than
+     * there are. */
     __asm__("" : "+x"(to->sum));
 }
 V_INLINE vi whole_sum(vi before, const pair_sum *p)
@@ -65,28 +66,30 @@ V_INLINE vi whole_sum(vi before, const pair_sum *p)
 
 /* ---- GPTQ: a word is eight inputs of one output, neighbouring words are outputs ---- */
 
-/* Word rows at once. One reads memory in order; sums of pairs of four fit into 16 bits. */
+/* Number of word rows at a time. A single word row reads memory in order. The sums of pairs of
+ * four word rows fit into 16 bits. */
 #define STEP_WORDS   (DOTS_VNNI && mr == 1 ? 1 : 4)
-#define GPTQ_OUTPUTS 1024 /* outputs whose sums stay in the first cache */
-#define GPTQ_AHEAD   6144 /* bytes between a load and its prefetch, at least */
+#define GPTQ_OUTPUTS 1024 /* number of outputs whose sums stay in the first cache */
+#define GPTQ_AHEAD   6144 /* minimum number of bytes between a load and its prefetch */
 
-/* The inputs of `words` word rows, which share a group of weights and a span, and n outputs. */
+/* The inputs of `words` word rows, which belong to one group of weights and one span, and
+ * n outputs. */
 typedef struct gptq_unit {
-    const uint32_t *q; /* first word row, first output */
+    const uint32_t *q; /* the first word row at the first output */
     int64_t ldq, words, n;
-    int64_t ahead;          /* word rows between a load and its prefetch */
-    const span *x;          /* of the first row */
-    int64_t ldx;            /* distance of rows, in spans */
-    int64_t word;           /* word row in the span */
-    const uint32_t *zeros;  /* of the group, all outputs of the part */
-    const uint16_t *scales; /* of the group, from the first output on */
-    int64_t o;              /* first output, for zeros */
+    int64_t ahead;          /* number of word rows between a load and its prefetch */
+    const span *x;          /* span of the first row */
+    int64_t ldx;            /* distance of rows of x, in spans */
+    int64_t word;           /* index of the word row in the span */
+    const uint32_t *zeros;  /* zeros of the group, for all outputs of the part */
+    const uint16_t *scales; /* scales of the group, from the first output on */
+    int64_t o;              /* first output, which selects the zeros */
     float *y;
     int64_t ldy;
-    bool first; /* y is written, else added to */
+    bool first; /* true: y is written; false: y is added to */
 } gptq_unit;
 
-/* The sums of VL outputs from v on, a multiple of VL, of row r of x and digit d. */
+/* Returns the sums of VL outputs from v on, a multiple of VL, for row r of x and digit d. */
 V_INLINE int32_t *gptq_sum(int32_t *sum, int mr, int nd, int64_t v, int r, int d)
 {
     return sum + v * mr * nd + (r * nd + d) * VL;
@@ -112,17 +115,17 @@ V_INLINE gptq_digits gptq_digits_of(int nd, const gptq_unit *u, int r, int64_t i
 }
 
 /* Whether the digits of a step are copied to all lanes once, not for each vector of outputs.
- * With one row and one word row they stay in registers. With AVX2 a copy to all lanes takes one
- * of the units that multiply and add, also when it comes from memory, so loading what was
- * copied before is faster; AVX-512 multiplies with a number from memory at no cost. */
+ * With one row and one word row they stay in registers. With AVX2 a copy to all lanes, even
+ * from memory, occupies one of the units that multiply and add. So loading an earlier copy is
+ * faster. AVX-512 multiplies with a number from memory at no cost. */
 #define GPTQ_HELD(mr, words) (VL == 8 || ((mr) == 1 && (words) == 1))
 
-/* Vectors of outputs at once, which load the digits together. */
+/* Number of vectors of outputs at a time, which load the digits together. */
 #define GPTQ_VECTORS(mr) (VL == 8 && (mr) == 1 ? 2 : 1)
 
-/* Adds word rows w .. w + words - 1 of nv vectors of outputs, from output v on. n: the number
- * of outputs, less than a vector only if nv is 1. With `fresh` nothing has been added before.
- * held: digits of [mr, words] if GPTQ_HELD. */
+/* Adds word rows w .. w + words - 1 of nv vectors of outputs, beginning with output v. n: the
+ * number of outputs, less than a vector only if nv is 1. `fresh`: there are no sums yet. held:
+ * digits of [mr, words] if GPTQ_HELD is true. */
 V_INLINE void gptq_vectors(int mr, int nd, int words, int nv, bool fresh, const gptq_unit *u,
                            int64_t w, int64_t v, int64_t n, const gptq_digits *held,
                            int32_t *sum)
@@ -201,8 +204,8 @@ V_INLINE void gptq_step(int mr, int nd, int words, bool fresh, const gptq_unit *
     if (v < u->n) gptq_vectors(mr, nd, words, 1, fresh, u, w, v, u->n - v, held, sum);
 }
 
-/* Scales the sums of VL outputs, n of which exist, from output v on. digits: of each row and
- * digit the sum over the unit. */
+/* Scales the sums of VL outputs, n of which exist, beginning with output v. digits: for each
+ * row and digit the sum over the unit. */
 V_INLINE void gptq_scale(int mr, int nd, const gptq_unit *u, int64_t v, int64_t n,
                          float digits[4][DIGITS], int32_t *sum)
 {
@@ -241,7 +244,8 @@ V_INLINE void gptq_scale_all(int mr, int nd, const gptq_unit *u, int32_t *sum)
     if (v < u->n) gptq_scale(mr, nd, u, v, u->n - v, digits, sum);
 }
 
-/* mr = 1, 2 or 4 rows, of nd digits. Words are read row by row, in the order of memory. */
+/* Multiplies mr = 1, 2 or 4 rows of nd digits. Words are read row by row, in the order
+ * of memory. */
 V_INLINE void gptq_run(int mr, int nd, const gptq_unit *u, int32_t *sum)
 {
     int64_t w = 0;
@@ -258,7 +262,7 @@ V_INLINE void gptq_run(int mr, int nd, const gptq_unit *u, int32_t *sum)
     gptq_scale_all(mr, nd, u, sum);
 }
 
-/* At most GPTQ_OUTPUTS / rows outputs, rows 1, 2 or 4. */
+/* Computes at most GPTQ_OUTPUTS / rows outputs; rows is 1, 2 or 4. */
 V_INLINE void gptq_outputs(int nd, const mf_stored_part *p, int64_t in, int64_t o0, int64_t n,
                            int mr, const span *x, float *y, int64_t ldy)
 {

@@ -1,21 +1,22 @@
-/* planes.h: stored weights of any type as planes of bf16, in the lane panels of amx_pack.h; a
- * part of stored/amx.c.
+/* planes.h: stored weights of any type as planes of bf16, in the lane panels of amx_pack.h;
+ * a part of stored/amx.c.
  *
- * A weight is the exact sum of its planes: the first has its 8 highest bits, each further one
- * the next 8 of the rest. A weight that is not finite is in the first plane, and 0 in the
- * others. Processors multiply bf16 below 2^-126 as 0, which is where planes end, too. */
+ * A weight is the exact sum of its planes: the first plane has its 8 highest bits, each
+ * further plane has the next 8 bits of the rest. A weight that is not finite is in the first
+ * plane, and the other planes are 0. Processors multiply bf16 below 2^-126 as 0, so planes
+ * end there, too. */
 #ifndef MF_SIMD_PLANES_H
 #define MF_SIMD_PLANES_H
 
 #include "kernels/cpu/simd/gemm/amx_pack.h"
 #include "kernels/cpu/simd/stored/four_bits.h"
 
-#define PLANES 3 /* at most */
+#define PLANES 3 /* maximum number of planes */
 
 /* Lanes n .. n + width - 1 of a part, at most LANES, and inner indices k0 .. k1 - 1. Lanes are
- * rows of the part and inner indices its inputs, or with `back` lanes are inputs and inner
- * indices its rows; with pairs the latter are rows 2 k + half. If lanes are rows of a part with
- * pairs, lane l is row n + 2 l, and lane VL + l row n + 2 l + 1. */
+ * rows of the part and inner indices are its inputs. With `back`, lanes are inputs and inner
+ * indices are rows; with pairs these are the rows 2 k + half. If lanes are rows of a part with
+ * pairs, lane l is row n + 2 l, and lane VL + l is row n + 2 l + 1. */
 typedef struct slice {
     const mf_stored_part *p;
     int64_t in;
@@ -41,13 +42,13 @@ static bool lanes_are_rows(const slice *s)
 
 /* ---- planes ---- */
 
-/* The planes of v, each in the upper halves of words; the lower halves are 0. */
+/* Computes the planes of v, each in the upper halves of words; the lower halves are 0. */
 V_INLINE void split(mf_stored_type type, vf v, vi plane[PLANES])
 {
     const int planes = planes_of(type);
     const __m512i upper = _mm512_set1_epi32((int)0xffff0000);
     plane[0] = (vi)_mm512_and_si512((__m512i)v, upper);
-    if (type == MF_STORED_F32) /* a NaN may have no bit that the first plane keeps */
+    if (type == MF_STORED_F32) /* The first plane may keep no bit of a NaN. */
         plane[0] =
             (vi)_mm512_mask_or_epi32((__m512i)plane[0], _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q),
                                      (__m512i)plane[0], _mm512_set1_epi32(0x400000));
@@ -59,11 +60,11 @@ V_INLINE void split(mf_stored_type type, vf v, vi plane[PLANES])
     plane[2] = (vi)_mm512_and_si512((__m512i)(rest - (vf)plane[1]), upper);
 }
 
-/* Lines of LANES lanes, of RUN inner indices each: a row of a file is read for some time before
- * the next one, since rows are often a power of two apart. */
+/* Lines of LANES lanes, with RUN inner indices each. A run of one row of a file is read before
+ * the next row, because the distance of rows is often a power of two. */
 #define RUN      256
 #define LINES_LD (RUN + DEEP)
-#define LINES    (LANES * LINES_LD) /* of a plane */
+#define LINES    (LANES * LINES_LD) /* number of elements of the lines of a plane */
 
 /* Writes 32 inner indices of a line. */
 V_INLINE void put_line(mf_stored_type type, const vf v[2], uint16_t *to)
@@ -80,7 +81,7 @@ V_INLINE void put_line(mf_stored_type type, const vf v[2], uint16_t *to)
                            _mm512_permutex2var_epi16((__m512i)a[q], upper, (__m512i)b[q]));
 }
 
-/* Writes words of VL lanes: numbers of inner indices 2 q and 2 q + 1. */
+/* Writes words of VL lanes, from the numbers of inner indices 2 q and 2 q + 1. */
 V_INLINE void put_words(mf_stored_type type, vf even, vf odd, float *to, int64_t plane)
 {
     vi a[PLANES], b[PLANES];
@@ -98,8 +99,8 @@ V_INLINE __mmask16 mask_to(int64_t n)
     return n >= VL ? 0xffff : n > 0 ? (__mmask16)((1u << n) - 1) : 0;
 }
 
-/* Columns c .. c + VL - 1 of a row, of which n exist; the others are 0. MXFP4: c is a multiple
- * of VL. */
+/* Returns columns c .. c + VL - 1 of a row, of which n exist; all others are 0. MXFP4: c must
+ * be a multiple of VL. */
 V_INLINE vf row_numbers(mf_stored_type type, const mf_stored_part *p, int64_t in, int64_t row,
                         int64_t c, int64_t n)
 {
@@ -126,7 +127,7 @@ V_INLINE vf every_other(vf a, vf b, int odd)
 
 /* ---- lanes that are rows of the file ---- */
 
-/* Two vectors of row r of the slice, from inner index k on, of which n exist. */
+/* Reads two vectors of row r of the slice, beginning with inner index k, of which n exist. */
 V_INLINE void row_vectors(mf_stored_type type, bool apart, const slice *s, int64_t r, int64_t k,
                           int64_t n, vf v[2])
 {
@@ -140,7 +141,7 @@ V_INLINE void row_vectors(mf_stored_type type, bool apart, const slice *s, int64
     }
 }
 
-/* Prefetches the run of a row that comes next, or the first one of a row of the next panel. */
+/* Prefetches the next run of a row, or the first run of a row of the next panel. */
 V_INLINE void fetch_run(mf_stored_type type, const slice *s, int64_t row, int64_t k)
 {
     const int64_t size = type == MF_STORED_F32 ? 4 : 2;
@@ -151,7 +152,7 @@ V_INLINE void fetch_run(mf_stored_type type, const slice *s, int64_t row, int64_
         __builtin_prefetch(at + i, 0, 2);
 }
 
-/* Writes lines from inner index k on, of which n exist. */
+/* Writes lines, beginning with inner index k, of which n exist. */
 V_INLINE void lines_of_rows(mf_stored_type type, const slice *s, int64_t k, int64_t n,
                             uint16_t *to)
 {
@@ -172,7 +173,7 @@ V_INLINE void lines_of_rows(mf_stored_type type, const slice *s, int64_t k, int6
     }
 }
 
-/* GPTQ4, back: lanes are inputs, n is a multiple of 32. */
+/* For GPTQ4 with `back`: lanes are inputs, and n is a multiple of 32. */
 static void lines_of_gptq(const slice *s, int64_t k, int64_t n, uint16_t *to)
 {
     const mf_stored_part *p = s->p;
@@ -218,8 +219,8 @@ static void lines_of_gptq(const slice *s, int64_t k, int64_t n, uint16_t *to)
     }
 }
 
-/* Transposes 32 inner indices of 16 lanes, `ld` elements apart, as turn_words does; without a
- * list of addresses, from which the processor would have to wait. */
+/* Transposes 32 inner indices of 16 lanes, `ld` elements apart, like turn_words. It uses no
+ * list of addresses, because the processor would have to wait for the list. */
 V_INLINE void turn_lines(const uint16_t *at, int64_t ld, float *out)
 {
     V_UNROLL
@@ -233,7 +234,7 @@ V_INLINE void turn_lines(const uint16_t *at, int64_t ld, float *out)
     }
 }
 
-/* Lines that are in the file already. */
+/* Fills a panel from lines that are already in the file. */
 static void fill_from_lines(const slice *s, float *out)
 {
     const int64_t ld = s->p->ld;
@@ -246,7 +247,7 @@ static void fill_from_lines(const slice *s, float *out)
     }
 }
 
-/* Lines become words. */
+/* Converts lines to words. */
 V_INLINE void fill_from_rows(mf_stored_type type, const slice *s, float *out, int64_t plane)
 {
     uint16_t lines[PLANES * LINES] __attribute__((aligned(64)));
@@ -273,7 +274,7 @@ V_INLINE void fill_from_rows(mf_stored_type type, const slice *s, float *out, in
 
 /* ---- inner indices that are rows of the file ---- */
 
-/* Numbers of all lanes at inner index k; 0 from k1 on. */
+/* Reads the numbers of all lanes at inner index k; 0 from k1 on. */
 V_INLINE void lanes_at(mf_stored_type type, const slice *s, int64_t k, vf v[2])
 {
     const bool pairs = s->p->pairs;
@@ -288,8 +289,8 @@ V_INLINE void lanes_at(mf_stored_type type, const slice *s, int64_t k, vf v[2])
     v[1] = every_other(first, v[1], 1);
 }
 
-/* The same for bf16 as the file has it. A panel has one cache line of each row; those of the
- * next panel, which are beside it, are prefetched. */
+/* Does the same for bf16 of the file without conversion. A panel has one cache line of each
+ * row. The lines of the next panel, which are beside these lines, are prefetched. */
 static void fill_from_column_lines(const slice *s, float *out)
 {
     const uint16_t *at = (const uint16_t *)s->p->data + s->k0 * s->p->ld + s->n;
@@ -320,7 +321,7 @@ V_INLINE void fill_from_columns(mf_stored_type type, const slice *s, float *out,
     }
 }
 
-/* Numbers of a group of inputs, for all lanes: W = scale (q - zero). */
+/* Scale and zero of a group of inputs, for all lanes: W = scale (q - zero). */
 typedef struct lane_group {
     vf scale[2], zero[2];
 } lane_group;
@@ -344,7 +345,8 @@ static lane_group lane_group_of(const slice *s, int64_t g)
     return to;
 }
 
-/* Words of eight inputs from i on, of all lanes; the two lines at `ahead` are prefetched. */
+/* Reads the words of eight inputs from i on, of all lanes; the two lines at `ahead`
+ * are prefetched. */
 V_INLINE void gptq_words(const slice *s, int64_t i, const uint32_t *ahead, vu word[2])
 {
     const uint32_t *from = (const uint32_t *)s->p->data + i / 8 * s->p->rows + s->n;
@@ -359,7 +361,7 @@ V_INLINE void gptq_words(const slice *s, int64_t i, const uint32_t *ahead, vu wo
     }
 }
 
-/* GPTQ4, lanes are rows of the part; groups of inputs may be in any order. */
+/* For GPTQ4 if lanes are rows of the part; groups of inputs may be in any order. */
 static void fill_gptq(const slice *s, float *out, int64_t plane)
 {
     const mf_stored_part *p = s->p;
@@ -400,7 +402,7 @@ static void fill_gptq(const slice *s, float *out, int64_t plane)
 /* ---- any slice ---- */
 
 /* Writes the planes of a slice as lane panels, `plane` words apart. Lanes that do not exist
- * have no meaning. */
+ * are undefined. */
 static void fill_planes(const slice *s, float *out, int64_t plane)
 {
     const bool rows = lanes_are_rows(s);

@@ -1,16 +1,16 @@
-/* planes_four.h: weights of four bits as bf16, forward; a part of stored/amx.c.
+/* planes_four.h: weights of four bits as bf16, for y = x W^T; a part of stored/amx.c.
  *
- * A word of the file has eight neighbours of one output. Shifts of its halves give pairs of
- * them, and a table of 32 bf16 replaces both numbers of a pair. Of GPTQ4 the table has
- * integers, q - zero - 1. Of MXFP4 it has values times 2^125, from whose exponents a
- * subtraction makes those of the block. */
+ * A word of the file has eight neighbouring inputs of one output. Shifts of its halves extract
+ * pairs of them, and a table of 32 bf16 replaces both numbers of a pair. For GPTQ4 the table
+ * has integers, q - zero - 1. For MXFP4 it has values times 2^125; a subtraction changes their
+ * exponents to those of the block. */
 #ifndef MF_SIMD_PLANES_FOUR_H
 #define MF_SIMD_PLANES_FOUR_H
 
 #include "kernels/cpu/simd/stored/planes.h"
 
-/* The pairs of a word, p = 0 .. 3: numbers 2 p and 2 p + 1 in the lowest bits of two words of
- * 16 bits; other bits are above. */
+/* Returns pair p = 0 .. 3 of a word: numbers 2 p and 2 p + 1 are in the lowest bits of two
+ * words of 16 bits; higher bits may be set. */
 V_INLINE __m512i pair_of(__m512i word, int p)
 {
     const __m512i both =
@@ -22,16 +22,16 @@ V_INLINE __m512i pair_of(__m512i word, int p)
 
 /* ---- GPTQ4 ---- */
 
-#define LONG_GROUP 64 /* inputs */
+#define LONG_GROUP 64 /* minimum number of inputs of a long group */
 
-/* Whether groups have that many inputs, which are neighbours. */
+/* Whether groups have at least that many inputs, which are neighbours. */
 static bool has_long_groups(const mf_stored_part *p)
 {
     return p->type == MF_STORED_GPTQ4 && !p->group_of &&
            (p->groups == 1 || p->group_size % LONG_GROUP == 0);
 }
 
-/* The end of the group of input k, at most k1. */
+/* Returns the end of the group of input k, at most k1. */
 static int64_t group_end(const mf_stored_part *p, int64_t k, int64_t k1)
 {
     const int64_t end = p->groups == 1 ? k1 : (k / p->group_size + 1) * p->group_size;
@@ -39,13 +39,13 @@ static int64_t group_end(const mf_stored_part *p, int64_t k, int64_t k1)
 }
 
 /* Writes q - zero - 1, and for each group of the slice the scales of its lanes. ahead: the
- * words that are unpacked some time later. */
+ * words that are unpacked later, for prefetch. */
 static void fill_integers(const slice *s, const uint32_t *ahead, float *out, float *scale)
 {
     const mf_stored_part *p = s->p;
     const __m512i low = _mm512_set1_epi16(15);
     uint16_t integers[32];
-    for (int q = 0; q < 32; q++) /* 0 .. 15 and -16 .. -1 */
+    for (int q = 0; q < 32; q++) /* the integers 0 .. 15 and -16 .. -1 */
         integers[q] = mf_bf16_from_f32((float)(q < 16 ? q : q - 32));
     const __m512i table = _mm512_loadu_si512(integers);
     int64_t i = s->k0;
@@ -80,17 +80,17 @@ static void fill_integers(const slice *s, const uint32_t *ahead, float *out, flo
 
 /* ---- MXFP4 ---- */
 
-#define MX_MOST 252 /* the exponent of the block whose values are as the table has them */
+#define MX_MOST 252 /* exponent of a block whose values equal those of the table */
 
-/* The row of the part in lane l; for a lane beyond the part, the last row. */
+/* Returns the row of the part in lane l; for a lane beyond the part, the last row. */
 static int64_t row_of_lane(const slice *s, int64_t l)
 {
     const int64_t row = s->p->pairs ? 2 * (l % VL) + l / VL : l;
     return s->n + (row < s->width ? row : s->width - 1);
 }
 
-/* The number that is subtracted from both numbers of a pair, [blocks rounded up to VL, LANES].
- * Returns whether each block's power of two is one by which this multiplies. */
+/* Computes the number that is subtracted from both numbers of a pair, [blocks rounded up to VL,
+ * LANES]. Returns whether the subtraction is correct for the power of two of each block. */
 static bool mx_shifts(const slice *s, uint32_t *shift)
 {
     const int64_t each = s->in / 32, b1 = s->k1 / 32;
@@ -104,7 +104,7 @@ static bool mx_shifts(const slice *s, uint32_t *shift)
                 const __mmask16 m = mask_to(b1 - b);
                 const __m512i x = _mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(m, e));
                 const vi by = (MX_MOST - (vi)x) << 7;
-                /* 0 and more than MX_MOST */
+                /* finds 0 and numbers above MX_MOST */
                 others |= _mm512_mask_cmpge_epu32_mask(
                     m, _mm512_sub_epi32(x, _mm512_set1_epi32(1)), _mm512_set1_epi32(MX_MOST));
                 v[r] = (vf)(by | by << 16);
@@ -116,7 +116,7 @@ static bool mx_shifts(const slice *s, uint32_t *shift)
     return others == 0;
 }
 
-/* Writes a block of VL lanes; from: its bytes in each. */
+/* Writes a block of VL lanes; from: its bytes in each lane. */
 V_INLINE void mx_block(const uint8_t *const from[VL], int64_t at, __m512i shift, __m512i table,
                        float *out)
 {
@@ -141,7 +141,8 @@ static bool fill_mx(const slice *s, uint32_t *shift, float *out)
     uint16_t scaled[32];
     const uint8_t *from[LANES];
     if (!mx_shifts(s, shift)) return false;
-    for (int q = 0; q < 32; q++) { /* -0 is 0, so that the subtraction leaves it 0 */
+    /* The table has 0 instead of -0, so that the subtraction leaves it 0. */
+    for (int q = 0; q < 32; q++) {
         const uint16_t most = mf_bf16_from_f32(values[q % 8] * 0x1p125f);
         scaled[q] = (uint16_t)(most | (q % 16 > 8 ? 0x8000 : 0));
     }

@@ -1,28 +1,27 @@
-/* stored.c: gemms with weights as stored in files. A tile is a block of rows of one part of
- * the weight, in every group that has rows of x (forward), or a block of inputs (back), so
- * each weight is read by one tile. With few rows of x reading takes most of the time, and
- * functions of each type multiply directly from memory, as GPTQ does for many rows of bf16.
- * With more rows the f32 engine reads bf16 and f32 in place, and other types from blocks that
- * are unpacked first. With AMX most gemms of bf16 are computed elsewhere (amx.c). Tiling
- * changes no bit. */
+/* stored.c: gemms with weights in the form in which files store them. A tile is a block of
+ * rows of one part of the weight, in every group that has rows of x (forward), or a block of
+ * inputs (back), so each weight is read by one tile. With few rows of x, reading takes most
+ * of the time, and functions of each type multiply directly from memory. So does GPTQ for
+ * many rows of bf16. With more rows the f32 engine reads bf16 and f32 in place; other types
+ * are unpacked in blocks. With AMX, amx.c computes most bf16 gemms. Tiling changes no bit. */
 #include "kernels/cpu/simd/gemm/tile.h"
 #include "kernels/cpu/simd/stored/stored.h"
 #include "kernels/cpu/simd/vec.h"
 #include "kernels/cpu/workspace.h"
 
 #define UNIT   32
-#define FEW    12   /* up to this many rows of x in a group, weights are not packed */
-#define BLOCK  64   /* rows of a part per tile with more rows of x, at least */
-#define MOST   256  /* and at most */
-#define WIDE   1024 /* at most with few rows, for parts whose outputs are neighbours */
-#define INPUTS 512  /* inputs that are unpacked at once */
-#define ROWS   128  /* rows of a part that are unpacked at once */
+#define FEW    12   /* up to this number of rows of x in a group, weights are not packed */
+#define BLOCK  64   /* minimum rows of a part per tile with more rows of x */
+#define MOST   256  /* maximum rows of a part per tile with more rows of x */
+#define WIDE   1024 /* maximum with few rows, for parts whose outputs are neighbours */
+#define INPUTS 512  /* number of inputs that are unpacked at a time */
+#define ROWS   128  /* number of rows of a part that are unpacked at a time */
 _Static_assert(ROWS *INPUTS <= MF_ROOM_STORED_SIZE, "room for unpacked weights");
 
 typedef struct cut {
     const mf_stored_gemm_args *g;
-    int64_t unit; /* rows of a part, or inputs, per tile */
-    bool amx;     /* groups for which stored_amx_pays are computed elsewhere */
+    int64_t unit; /* number of rows of a part, or of inputs, per tile */
+    bool amx;     /* amx.c computes groups for which stored_amx_pays is true */
 } cut;
 
 static int64_t min64(int64_t a, int64_t b)
@@ -48,7 +47,7 @@ static void unpack(const mf_stored_part *p, int64_t in, int64_t o0, int64_t o1, 
         MF_SIMD(stored_unpack_dense)(p, in, o0, o1, i0, i1, out, ld);
 }
 
-/* Rows o0 .. o1 - 1 and inputs i0 .. i1 - 1 of a part: element [o,i] is at (o - o0) ld + i -
+/* Rows o0 .. o1 - 1 and inputs i0 .. i1 - 1 of a part. Element [o,i] is at (o - o0) ld + i -
  * i0, or transposed at (i - i0) ld + o - o0. */
 typedef struct block {
     const void *at;
@@ -63,7 +62,7 @@ static bool lies(const mf_stored_part *p)
     return is_dense(p) && !(p->transposed && p->pairs);
 }
 
-/* room: [ROWS * INPUTS], for parts that do not lie. */
+/* Returns the block. room: [ROWS * INPUTS], for parts for which `lies` is false. */
 static block block_of(const mf_stored_part *p, int64_t in, int64_t o0, int64_t o1, int64_t i0,
                       int64_t i1, float *room)
 {
@@ -80,8 +79,9 @@ static block block_of(const mf_stored_part *p, int64_t in, int64_t o0, int64_t o
     return b;
 }
 
-/* The rows of a block whose outputs are neighbours: all of them or, with pairs, the even or the
- * odd ones. *ret_output: the output of the first in its group; *ret_count: their number. */
+/* Returns the rows of a block whose outputs are neighbours: all rows, or with pairs the even or
+ * the odd rows. *ret_output: the output of the first row in its group; *ret_count: the number
+ * of rows. */
 static gemm_side side_of(const mf_stored_part *p, const block *b, int half, bool along,
                          int64_t *ret_output, int64_t *ret_count)
 {
@@ -97,14 +97,14 @@ static gemm_side side_of(const mf_stored_part *p, const block *b, int half, bool
 
 /* ---- groups ---- */
 
-/* Rows of x of group e; *ret_end is behind them. */
+/* Returns the first row of x of group e; *ret_end is the row behind the last. */
 static int64_t rows_of(const mf_stored_gemm_args *g, int64_t e, int64_t *ret_end)
 {
     *ret_end = g->offset ? g->offset[e + 1] : g->rows;
     return g->offset ? g->offset[e] : 0;
 }
 
-/* Whether tiles compute group e: it has rows, and nothing else computes it. */
+/* Whether tiles compute group e: it has rows, and no other code computes it. */
 static bool has_tiles(const cut *c, int64_t e)
 {
     int64_t end;
@@ -118,7 +118,7 @@ static void zero(const mf_stored_gemm_args *g, int64_t r0, int64_t r1, int64_t j
         memset(g->y + r * g->ldy + j0, 0, (size_t)(j1 - j0) * sizeof *g->y);
 }
 
-/* Zeros in the rows of no group. */
+/* Writes zeros to the rows that belong to no group. */
 static void zero_rest(const mf_stored_gemm_args *g, int64_t j0, int64_t j1)
 {
     if (!g->offset) return;
@@ -126,13 +126,13 @@ static void zero_rest(const mf_stored_gemm_args *g, int64_t j0, int64_t j1)
     zero(g, g->offset[g->w->groups], g->rows, j0, j1);
 }
 
-/* Element i of each row of x. */
+/* Returns the address of element i of each row of x. */
 static const void *x_from(const mf_stored_gemm_args *g, int64_t i)
 {
     return (const char *)g->x + i * (g->bf16 ? 2 : 4);
 }
 
-/* Pairs of bf16 are multiplied as they are. All other types of x and of the weight are
+/* Multiplies pairs of bf16 without conversion. All other types of x and of the weight are
  * converted to f32, which is exact. */
 static void run_tile(const gemm_tile *t)
 {
@@ -172,11 +172,12 @@ static void put(const mf_stored_gemm_args *g, const mf_stored_part *p, int64_t e
     }
 }
 
-/* The frames below need room for n rows of x in f32, if it is bf16. */
+/* Memory on the stack for n rows of x in f32; needed only if x is bf16. */
 #define ROOM_FOR(g, n)                                                                         \
     __builtin_alloca_with_align((size_t)((g)->bf16 ? (n) * (g)->w->in : 1) * sizeof(float), 512)
 
-/* n rows of x in f32, from row r on: in place, or in `room`. *ret_ld: their distance. */
+/* Returns n rows of x in f32, beginning with row r: in place, or in `room`. *ret_ld:
+ * their distance. */
 static const float *floats_of(const mf_stored_gemm_args *g, int64_t r, int64_t n, float *room,
                               int64_t *ret_ld)
 {
@@ -195,14 +196,14 @@ static const float *floats_of(const mf_stored_gemm_args *g, int64_t r, int64_t n
     return room;
 }
 
-/* Whether few rows are multiplied by their digits alone. */
+/* Whether few rows are multiplied by using only their digits. */
 static bool takes_digits(const mf_stored_part *p)
 {
     return p->type == MF_STORED_MXFP4 ||
            (p->type == MF_STORED_GPTQ4 && stored_gptq4_has_spans(p));
 }
 
-/* digits: those of row r0 of x, `size` bytes each, or NULL. */
+/* digits: the digits of row r0 and the following rows of x, `size` bytes each, or NULL. */
 static void few(const mf_stored_gemm_args *g, const mf_stored_part *p, int64_t e, int64_t r0,
                 int64_t r1, int64_t o0, int64_t o1, const char *digits, int64_t size)
 {
@@ -223,7 +224,7 @@ static void few(const mf_stored_gemm_args *g, const mf_stored_part *p, int64_t e
     }
 }
 
-/* Adds the block's share of y. first: nothing has been added to these outputs before. */
+/* Adds the block's share of y. first: these outputs have no sums yet. */
 static void multiply(const mf_stored_gemm_args *g, const mf_stored_part *p, int64_t e,
                      int64_t r0, int64_t r1, const block *b, bool first)
 {
@@ -254,7 +255,8 @@ static void many(const mf_stored_gemm_args *g, const mf_stored_part *p, int64_t 
         }
 }
 
-/* The part of each group that tile t belongs to; *ret_first: first row of the tile there. */
+/* Returns the part of each group to which tile t belongs; *ret_first: first row of the tile in
+ * this part. */
 static int64_t part_at(const cut *c, int64_t t, int64_t *ret_first)
 {
     int64_t q = 0;
@@ -290,19 +292,19 @@ static void forward(void *arg, int64_t t)
 
 /* ---- y = x W^T, few rows in each group ---- */
 
-#define ACTIVE      64          /* groups with rows, at most */
-#define STRIPE      64          /* rows of a part per tile */
-#define DIGITS_ROOM (256 << 10) /* bytes */
+#define ACTIVE      64          /* maximum number of groups with rows */
+#define STRIPE      64          /* number of rows of a part per tile */
+#define DIGITS_ROOM (256 << 10) /* bytes of memory for digits */
 
-/* Tiles are cut group by group, in the order in which parts are in memory, so a thread, which
- * takes neighbouring tiles, reads few long ranges of memory and prefetches what it reads next.
- * GPTQ weights of neighbouring outputs are neighbours, so their tiles are wide, as far as
- * threads have enough of them. */
+/* Tiles are cut group by group, in the order of parts in memory. A thread processes
+ * neighbouring tiles, so it reads few long ranges of memory and prefetches what it reads next.
+ * In GPTQ weights, neighbouring outputs are neighbours in memory. So their tiles are as wide as
+ * possible, as long as there are enough tiles for the threads. */
 typedef struct few_cut {
     cut all;
-    int64_t each; /* tiles of a group */
+    int64_t each; /* number of tiles of a group */
     int64_t active;
-    char *digits; /* [rows, size] of all rows of x, or NULL */
+    char *digits; /* [rows, size] digits of all rows of x, or NULL */
     int64_t size;
     int32_t group[ACTIVE];
 } few_cut;
@@ -336,8 +338,8 @@ static int64_t tiles_of(const mf_stored *w, int64_t unit)
     return tiles;
 }
 
-/* Whether each group has few rows, and few groups have some; c then describes the tiles. amx:
- * of those groups that has_tiles. */
+/* Whether each group has few rows, and few groups have rows; c then describes the tiles. amx:
+ * considers only groups for which has_tiles is true. */
 static bool cut_few(const mf_stored_gemm_args *g, int64_t threads, bool amx, few_cut *c)
 {
     int64_t most = 0;
@@ -383,11 +385,11 @@ static void run_few(const mf_kctx *x, few_cut *c)
 /* ---- y = x W^T, many rows of bf16, GPTQ ---- */
 
 #if VL == 8 || (VL == 16 && defined(MF_HAVE_AVX512BF16))
-#define WIDEST 1024 /* outputs of a piece; their sums stay in the second cache */
+#define WIDEST 1024 /* number of outputs of a piece; their sums stay in the second cache */
 _Static_assert(STORED_MANY *WIDEST <= MF_ROOM_STORED_SIZE, "room for sums");
 
-/* A piece is at most STORED_MANY rows of a group times a range of outputs of a part. Pieces go
- * to tiles in turn, since groups differ in size. */
+/* A piece is at most STORED_MANY rows of a group times a range of outputs of a part. Pieces are
+ * assigned to tiles in turn, because groups differ in size. */
 typedef struct many_cut {
     const mf_stored_gemm_args *g;
     int64_t widest, tiles;
@@ -401,7 +403,7 @@ static bool all_have_spans(const mf_stored *w)
     return true;
 }
 
-/* sum: as stored_many_gptq4 writes it. */
+/* sum: in the layout that stored_many_gptq4 writes. */
 static void put_many(const mf_stored_gemm_args *g, const mf_stored_part *p, int64_t e,
                      int64_t r0, int64_t rows, int64_t o0, int64_t o1, const float *sum)
 {
@@ -432,8 +434,8 @@ static void many_piece(const mf_stored_gemm_args *g, const mf_stored_part *p, in
     put_many(g, p, e, r0, rows, o0, o1, sum);
 }
 
-/* Computes the pieces of `rows` rows of group e of which tile t has its turn; *piece counts all
- * pieces. Ranges of outputs are multiples of UNIT and nearly equal. */
+/* Computes those pieces of `rows` rows of group e that are assigned to tile t; *piece counts
+ * all pieces. Ranges of outputs are multiples of UNIT and nearly equal. */
 static void many_outputs(const many_cut *c, int64_t t, int64_t e, int64_t r0, int64_t rows,
                          int64_t *piece)
 {
@@ -462,7 +464,8 @@ static void many_tile(void *arg, int64_t t)
     }
 }
 
-/* Whether the gemm was computed. With more threads outputs are cut more finely. */
+/* Returns whether the gemm was computed. With more threads outputs are cut into
+ * smaller ranges. */
 static bool run_many(const mf_kctx *x, const mf_stored_gemm_args *g, int64_t threads)
 {
     many_cut c = {.g = g, .widest = WIDEST, .tiles = threads};
@@ -505,7 +508,7 @@ static void back_group(const mf_stored_gemm_args *g, int64_t e, int64_t r0, int6
                        int64_t i0, int64_t i1)
 {
     float *room = mf_cpu_room(MF_ROOM_STORED); /* [ROWS * INPUTS] */
-    bool first = true;                         /* parts may have no rows */
+    bool first = true;                         /* stays true while parts have no rows */
     for (int64_t q = 0; q < g->w->parts; q++) {
         const mf_stored_part *p = &g->w->part[e * g->w->parts + q];
         const int64_t step = lies(p) ? p->rows : ROWS;
@@ -558,8 +561,8 @@ void MF_SIMD(stored_gemm)(const mf_kctx *x, const mf_stored_gemm_args *g)
     x->parallel(tiles, g->back ? back : forward, &c);
 }
 
-/* Row `id` of the weight. Types of four bits unpack the 32 rows around it; their weights are
- * looked up by row only to be seen as f32. */
+/* Writes row `id` of the weight to y. Types of four bits unpack the 32 rows around it; this is
+ * acceptable, because their rows are looked up only for conversion to f32. */
 static void row_of(const mf_stored *w, int64_t id, float *y)
 {
     float room[UNIT * UNIT] __attribute__((aligned(64)));

@@ -1,6 +1,6 @@
-/* bad_adapter.h: the frame of an adapter. Each file rule_adapter_* puts one mistake into it:
- * APPLY is what it does to y, POINTS and AT are its points, PARAMS declares its parameters, and
- * PATH is where they are. */
+/* bad_adapter.h: the frame of an adapter. Each file rule_adapter_* adds one mistake. The file
+ * defines: APPLY, the code that changes y; POINTS and AT, the points of the adapter; PARAMS,
+ * which declares its parameters; and PATH, where they are declared. */
 #include <moefw/moefw.h>
 
 #ifndef POINTS

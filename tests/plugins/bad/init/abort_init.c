@@ -1,4 +1,4 @@
-/* init aborts, as a failed assertion does. */
+/* init aborts, like a failed assertion. */
 #include <stdlib.h>
 #define BEFORE abort();
 #include "../bad.h"

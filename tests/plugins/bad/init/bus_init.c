@@ -1,4 +1,4 @@
-/* init ends by SIGBUS, as an access of a mapped file that became shorter does. */
+/* init ends with SIGBUS, like an access to a mapped file that became shorter. */
 #include <signal.h>
 #define BEFORE raise(SIGBUS);
 #include "../bad.h"

@@ -1,2 +1,3 @@
-/* The file is built with -Ofast: its start-up code changes arithmetic in the whole process. */
+/* The file is built with -Ofast, so its start-up code changes the arithmetic of the
+ * whole process. */
 #include "../bad.h"

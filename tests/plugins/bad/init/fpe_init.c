@@ -1,4 +1,4 @@
-/* init ends by SIGFPE, as a division of integers by 0 does. */
+/* init ends with SIGFPE, like a division of integers by 0. */
 #include <signal.h>
 #define BEFORE raise(SIGFPE);
 #include "../bad.h"

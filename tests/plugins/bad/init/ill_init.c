@@ -1,4 +1,4 @@
-/* init ends by SIGILL, as an instruction that the processor lacks does. */
+/* init ends with SIGILL, like an instruction that the processor does not have. */
 #include <signal.h>
 #define BEFORE raise(SIGILL);
 #include "../bad.h"

@@ -1,4 +1,4 @@
-/* route declares a parameter, which only init may do. */
+/* route declares a parameter, but only init may declare parameters. */
 #define ROUTE late
 #include <moefw/moefw.h>
 static int late(void *, mf_ctx *, mf_graph *, const mf_router_in *, mf_routing *);

@@ -1,5 +1,5 @@
-/* The constructor does ACT in the program itself, but not in the child processes that try and
- * check a plugin first. WHEN: constructor or destructor. */
+/* The constructor or destructor (WHEN) runs the code ACT in the program itself, but not in the
+ * child processes that try and check a plugin first. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,3 +1,3 @@
-/* The plugin's name has characters other than [a-z0-9_]. */
+/* The plugin's name contains characters other than [a-z0-9_]. */
 #define NAME "Bad Name"
 #include "../bad.h"

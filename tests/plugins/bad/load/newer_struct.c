@@ -1,4 +1,5 @@
-/* The plugin was built for a newer moefw: its descriptor is longer, but new fields are 0. */
+/* The plugin was built for a newer moefw. Its descriptor is longer, but the new fields
+ * are 0. */
 #define NO_DESCRIPTOR
 #include "../bad.h"
 

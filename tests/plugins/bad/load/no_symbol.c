@@ -1,3 +1,3 @@
-/* The file is a shared object, but no plugin: it exports no descriptor. */
+/* The file is a shared object but not a plugin: it exports no descriptor. */
 #define NO_DESCRIPTOR
 #include "../bad.h"

@@ -1,4 +1,4 @@
-/* A function has the descriptor's name. */
+/* The name of the descriptor is the name of a function here. */
 #define NO_DESCRIPTOR
 #include "../bad.h"
 

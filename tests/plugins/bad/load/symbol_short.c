@@ -1,4 +1,4 @@
-/* A number has the descriptor's name. */
+/* The name of the descriptor is the name of a number here. */
 #include <moefw/types.h>
 
 extern __attribute__((visibility("default"))) const uint32_t moefw_plugin;

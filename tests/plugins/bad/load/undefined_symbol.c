@@ -1,4 +1,4 @@
-/* init calls a function of the program by name and not through the host table. */
+/* init calls a function of the program by name instead of through the host table. */
 int mf_graph_secret(void);
 #define BEFORE                                                                                 \
     if (mf_graph_secret() != 0) return MF_ERUN;

@@ -1,4 +1,5 @@
-/* after_step closes all descriptors but the standard ones, and opens others in their place. */
+/* after_step closes all descriptors except the standard ones, and opens other files with the
+ * same numbers. */
 #include <fcntl.h>
 #include <moefw/moefw.h>
 #include <unistd.h>

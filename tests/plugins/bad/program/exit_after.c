@@ -1,4 +1,4 @@
-/* after_step ends the program, as if it had succeeded. */
+/* after_step ends the program with the status of success. */
 #include <moefw/moefw.h>
 #include <stdlib.h>
 #define AFTER after

@@ -1,4 +1,5 @@
-/* route fails, and the plugin has a fini: the reason must outlive its call. */
+/* route fails, and the plugin has a function fini. The recorded reason must not change when
+ * fini is called. */
 #include <moefw/moefw.h>
 #define ROUTE refuse
 #define FINI fini

@@ -1,5 +1,5 @@
-/* With LATER the router calls mf_host.later, a function that only newer headers have; with ASKS
- * it first tests whether the host has the function. */
+/* With LATER the router calls mf_host.later, a function that exists only in newer headers. With
+ * ASKS it first tests whether the host has the function. */
 #include <moefw/moefw.h>
 #define ROUTE ahead
 static int ahead(void *, mf_ctx *, mf_graph *, const mf_router_in *, mf_routing *);

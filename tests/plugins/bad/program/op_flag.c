@@ -1,4 +1,4 @@
-/* The op's table has a flag that no moefw knows. */
+/* The op's table contains a flag that is not defined. */
 #define OP       "odd"
 #define OP_FLAGS 0x40000000
 #define FORWARD  y[i] = x[i];

@@ -1,4 +1,4 @@
-/* The op's table claims to have 100 bytes, which is no size of mf_opdef. */
+/* The op's table claims a size of 100 bytes, which no version of mf_opdef has. */
 #define OP       "odd"
 #define OP_SIZE  100
 #define FORWARD  y[i] = x[i];

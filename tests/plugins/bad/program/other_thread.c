@@ -1,5 +1,5 @@
-/* A thread or a process that after_step starts does ACT, as if the program had succeeded, while
- * after_step waits for it. */
+/* after_step starts a thread or a process, and waits for it. The thread or process runs the
+ * code ACT, which ends with the status of success. */
 #include <moefw/moefw.h>
 #include <pthread.h>
 #include <stdlib.h>

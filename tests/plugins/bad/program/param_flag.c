@@ -1,4 +1,4 @@
-/* A parameter has a flag that no moefw knows. */
+/* A parameter has a flag that is not defined. */
 #define BEFORE                                                                                 \
     if (dims->experts > 0)                                                                     \
         return mf->param(ctx, "weight", mf_shape2(dims->experts, dims->dim),                   \

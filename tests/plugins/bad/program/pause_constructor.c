@@ -1,5 +1,5 @@
-/* The constructor closes all descriptors and never returns: no report comes, and its process
- * goes on. */
+/* The constructor closes all descriptors and never returns. So no report arrives, while its
+ * process still runs. */
 #include <unistd.h>
 __attribute__((constructor)) static void stop(void)
 {

@@ -1,4 +1,4 @@
-/* The logarithm on line 12 gives NaN. */
+/* The result of the logarithm on line 12 is NaN. */
 #include <moefw/moefw.h>
 #define ROUTE dark
 static int dark(void *, mf_ctx *, mf_graph *, const mf_router_in *, mf_routing *);

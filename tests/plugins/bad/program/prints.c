@@ -1,4 +1,4 @@
-/* All its functions print, by stdio or by write, with or without an end of the line. */
+/* All functions of this plugin print, by stdio or by write, with or without a line end. */
 #include <moefw/moefw.h>
 #include <stdio.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-/* after_step ends the program by _exit, which runs no atexit handlers. */
+/* after_step ends the program with _exit, which runs no atexit handlers. */
 #include <moefw/moefw.h>
 #include <unistd.h>
 #define AFTER after

@@ -1,4 +1,4 @@
-/* The shape of a buffer has a number in a field that must be 0. */
+/* The shape of a buffer contains a number in a field that must be 0. */
 #include <moefw/moefw.h>
 static mf_shape odd(void)
 {

@@ -1,4 +1,5 @@
-/* This router accepts only top_k = 1 and count = 3; the default of count is refused. */
+/* This router accepts only top_k = 1 and count = 3, but the default of count is
+ * another value. */
 #define OPTIONS                                                                                \
     MF_OPTION_REAL(conf, scale, "0", 0, 10, MF_OPT_LIVE, "multiplies the logits"),             \
         MF_OPTION_INT(conf, count, "0", 0, 9, 0, "must be 3"),

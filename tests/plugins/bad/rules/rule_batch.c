@@ -1,4 +1,4 @@
-/* route reads all tokens of the batch, and no flag declares it. */
+/* route reads all tokens of the batch, but no flag declares this. */
 #include <moefw/moefw.h>
 #define ROUTE spoiled
 static int spoiled(void *, mf_ctx *, mf_graph *, const mf_router_in *, mf_routing *);

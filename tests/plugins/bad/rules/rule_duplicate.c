@@ -1,4 +1,4 @@
-/* route gives a token the same expert twice. */
+/* route assigns a token to the same expert twice. */
 #include <moefw/moefw.h>
 #define ROUTE spoiled
 static int spoiled(void *, mf_ctx *, mf_graph *, const mf_router_in *, mf_routing *);

@@ -1,4 +1,4 @@
-/* route declares normalised gates, but gives each gate 0.7. */
+/* route declares normalised gates, but sets each gate to 0.7. */
 #include <moefw/moefw.h>
 #define ROUTE spoiled
 static int spoiled(void *, mf_ctx *, mf_graph *, const mf_router_in *, mf_routing *);

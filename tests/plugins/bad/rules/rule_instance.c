@@ -1,4 +1,4 @@
-/* Each instance leaks the memory that init allocates, because there is no fini. */
+/* Each instance leaks the memory that init allocates, because there is no function fini. */
 #include <moefw/moefw.h>
 #include <stdlib.h>
 #define INIT keeping

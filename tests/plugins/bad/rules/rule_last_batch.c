@@ -1,5 +1,5 @@
-/* An op of the training graph keeps the sum of the logits in a buffer: that of the last
- * micro-batch only. */
+/* An op of the training graph writes the sum of the logits to a buffer, which then contains
+ * only the sum of the last micro-batch. */
 #define AFTER after
 #define ROUTE keeping
 #define BEFORE                                                                                 \

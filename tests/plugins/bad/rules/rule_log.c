@@ -1,4 +1,4 @@
-/* This regularizer takes the logarithm of probabilities, which may be 0. */
+/* This regularizer computes the logarithm of probabilities, which may be 0. */
 #include <moefw/moefw.h>
 
 static int loss(void *self, mf_ctx *ctx, mf_graph *g, const mf_routing *const *routing,

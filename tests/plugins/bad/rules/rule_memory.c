@@ -1,4 +1,4 @@
-/* The rate depends on the number of this controller's calls, which is not saved. */
+/* The learning rate depends on the number of this controller's calls, which is not saved. */
 #include <moefw/moefw.h>
 
 static int init(void *self, mf_ctx *ctx, const void *c, const mf_dims *dims)

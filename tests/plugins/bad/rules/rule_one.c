@@ -1,4 +1,4 @@
-/* The loss is divided by the number of other experts, which may be 0. */
+/* The loss is divided by E - 1, the number of other experts, which may be 0. */
 #include <moefw/moefw.h>
 #define ROUTE spoiled
 static int spoiled(void *, mf_ctx *, mf_graph *, const mf_router_in *, mf_routing *);

@@ -7,6 +7,6 @@ static int spoiled(void *, mf_ctx *, mf_graph *, const mf_router_in *, mf_routin
 static int spoiled(void *self, mf_ctx *ctx, mf_graph *g, const mf_router_in *in,
                    mf_routing *out)
 {
-    if (in->seq == 1) *(volatile int *)8 = 1; /* with one token only */
+    if (in->seq == 1) *(volatile int *)8 = 1; /* true for a single token per sequence */
     return route(self, ctx, g, in, out);
 }

@@ -1,4 +1,4 @@
-/* The router's own loss takes the logarithm of its probabilities, which may be 0. */
+/* The router's own loss computes the logarithm of its probabilities, which may be 0. */
 #include <moefw/moefw.h>
 #define ROUTE spoiled
 static int spoiled(void *, mf_ctx *, mf_graph *, const mf_router_in *, mf_routing *);

@@ -1,4 +1,4 @@
-/* An op with two inputs gives the gradient of its second input with the wrong sign. */
+/* An op with two inputs computes the gradient of its second input with the wrong sign. */
 #include <moefw/moefw.h>
 #define INIT  with_scale
 #define ROUTE spoiled

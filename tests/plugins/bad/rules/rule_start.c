@@ -1,4 +1,4 @@
-/* Each init declares other initial values. */
+/* Each call of init declares other initial values. */
 #include <moefw/moefw.h>
 #define INIT moody
 static int moody(void *, mf_ctx *, const void *, const mf_dims *);

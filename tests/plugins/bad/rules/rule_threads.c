@@ -1,4 +1,5 @@
-/* The order of a sum depends on the threads, because each of them has a partial sum. */
+/* The order of a sum depends on the number of threads, because each thread computes a
+ * partial sum. */
 #include <moefw/moefw.h>
 #define ROUTE spoiled
 static int spoiled(void *, mf_ctx *, mf_graph *, const mf_router_in *, mf_routing *);

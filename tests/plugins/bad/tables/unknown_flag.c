@@ -1,3 +1,3 @@
-/* The function table has a flag that no moefw knows. */
+/* The function table contains a flag that is not defined. */
 #define FLAGS 0x40
 #include "../bad.h"

@@ -1,4 +1,4 @@
-/* The host slot is in memory that cannot be written. */
+/* The host slot is in read-only memory. */
 #include <moefw/moefw.h>
 static const mf_host *const fixed = 0;
 #define SLOT (const mf_host **)(uintptr_t)&fixed
