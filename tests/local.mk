@@ -182,6 +182,7 @@ CLI += tests/cli/pretrained/verify.bats
 CLI += tests/cli/pretrained/folders.bats
 CLI += tests/cli/pretrained/tokens.bats
 CLI += tests/cli/pretrained/gguf.bats
+CLI += tests/cli/pretrained/published.bats
 CLI += tests/cli/pretrained/quantize.bats
 CLI += tests/cli/pretrained/stored.bats
 CLI += tests/cli/pretrained/swap.bats

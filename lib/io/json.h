@@ -71,6 +71,9 @@ void mf_jw_string_n(mf_jw *w, const char *text, size_t n);
 void mf_jw_int(mf_jw *w, int64_t value);
 void mf_jw_real(mf_jw *w, double value); /* Writes the shortest text that reads back to the
                                           * same double. */
+/* The same as mf_jw_real, with a point or an exponent also for whole numbers, for readers that
+ * distinguish them from integers. */
+void mf_jw_decimal(mf_jw *w, double value);
 void mf_jw_float(mf_jw *w, float value); /* Writes the shortest text that reads back to the
                                           * same float. */
 void mf_jw_bool(mf_jw *w, bool value);

@@ -203,6 +203,14 @@ void mf_jw_real(mf_jw *w, double value)
     puts_(w, isfinite(value) ? mf_format_f64(value, text) : "null");
 }
 
+void mf_jw_decimal(mf_jw *w, double value)
+{
+    char text[MF_NUMBER_TEXT];
+    begin_value(w);
+    puts_(w, isfinite(value) ? mf_format_f64(value, text) : "null");
+    if (isfinite(value) && !strpbrk(text, ".e")) puts_(w, ".0");
+}
+
 void mf_jw_float(mf_jw *w, float value)
 {
     char text[MF_NUMBER_TEXT];

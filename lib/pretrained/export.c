@@ -1,5 +1,4 @@
-/* pretrained/export.c: writes a model folder from an imported run, or from a run trained
- * from it.
+/* pretrained/export.c: writes a model folder from a run.
  *
  * Tensors that are not in parameters come from the record. Changes of adapters of linear layers
  * are added to the weights that are written. The run itself does not change. */
@@ -13,6 +12,7 @@
 #include "pretrained/checksums.h"
 #include "pretrained/export_run.h"
 #include "pretrained/import.h"
+#include "pretrained/published/published.h"
 #include "pretrained/weights/values.h"
 
 typedef struct export
@@ -69,7 +69,8 @@ static bool is_ours(const char *name)
  * dtype; if neither exists, nothing is written. */
 static int name_type(mf_st_dtype dtype, char **data, size_t *size)
 {
-    static const char *const keys[] = {"\"torch_dtype\": \"", "\"dtype\": \""};
+    static const char *const keys[] = {"\"torch_dtype\": \"", "\"dtype\": \"",
+                                       "\"torch_dtype\":\""};
     const char *name = dtype == MF_ST_F32   ? "float32"
                        : dtype == MF_ST_F16 ? "float16"
                                             : "bfloat16";
@@ -195,15 +196,36 @@ static int name_size(const export *x, char **data, size_t *size)
     return MF_OK;
 }
 
+/* Writes the small files that the record has in memory. */
+static int write_files(const export *x)
+{
+    const mf_record *r = x->run.record;
+    int rc = MF_OK;
+    for (int i = 0; rc == MF_OK && i < r->n_files; i++) {
+        char *path = mf_path_join(x->to, r->files[i].name),
+             *data = mf_memdup(r->files[i].text, r->files[i].n + 1);
+        size_t size = r->files[i].n;
+        rc = path && data ? MF_OK : MF_ENOMEM;
+        if (rc == MF_OK && x->options->dtype && strcmp(r->files[i].name, MF_FOLDER_CONFIG) == 0)
+            rc = name_type(x->options->dtype, &data, &size);
+        if (rc == MF_OK) rc = mf_write_file_atomic(path, data, size);
+        mf_free(data);
+        mf_free(path);
+    }
+    return rc;
+}
+
 /* Copies the small files that the record keeps. */
 static int copy_files(const export *x)
 {
     char **names = NULL;
+    if (!x->run.record->folder) return write_files(x);
     int n = 0, rc = mf_list_dir(x->run.record->folder, &names, &n);
     const bool plain = unpacks(x);
     for (int i = 0; rc == MF_OK && i < n; i++) {
         char *data = NULL;
         size_t size = 0;
+        if (x->options->no_tokenizer && mf_published_is_tokenizer(names[i])) continue;
         if (is_ours(names[i]) || (plain && strcmp(names[i], "quantize_config.json") == 0))
             continue;
         char *from = mf_path_join(x->run.record->folder, names[i]),
@@ -346,7 +368,7 @@ int mf_export_hf(const char *run, const char *folder, const mf_export_options *o
     export x = {.options = options};
     if (mf_exists(folder))
         return mf_fail(MF_EUSAGE, "%s: exists already; expected a new folder", folder);
-    int rc = mf_export_open(run, options->adapters, &x.run);
+    int rc = mf_export_open(run, options, &x.run);
     if (rc == MF_OK && options->adapters == MF_EXPORT_MERGED) rc = tell_rounding(&x);
     if (rc == MF_OK) rc = mf_write_beside(folder, write_folder, &x);
     if (rc == MF_OK) *ret_tensors = x.run.record->n;

@@ -1,13 +1,16 @@
 /* pretrained/export_run.c: opens a run for an export and checks it. A model may be written only
  * if the family's files can express all of it. Therefore every setting of model, experts and
  * router is compared with the value that follows from config.json: the family's value, or else
- * the default. */
+ * the default. A run without a record gets one of a published form (published/published.h). */
 #include "pretrained/export_run.h"
 
 #include <string.h>
 #include "base/error.h"
 #include "base/file/io.h"
+#include "base/log.h"
 #include "pretrained/adapters/lora.h"
+#include "pretrained/published/judge.h"
+#include "pretrained/published/published.h"
 #include "pretrained/weights/values.h"
 #include "run/load.h"
 #include "run/folder/rundir.h"
@@ -15,114 +18,13 @@
 
 /* ---- settings ---- */
 
-/* Compares two values. An INI file has "" for an empty text. */
-static bool same_value(const char *a, const char *b)
-{
-    double x, y;
-    if (strcmp(a, "\"\"") == 0) a = "";
-    if (strcmp(b, "\"\"") == 0) b = "";
-    if (strcmp(a, b) == 0) return true;
-    return mf_parse_f64(a, &x) && mf_parse_f64(b, &y) && x == y;
-}
-
-/* Keys that the family need not set. They do not change predictions, or they determine shapes
- * of tensors, which are compared later. */
-static bool is_free(const char *section, const char *key)
-{
-    static const char *const keys[] = {
-        "model.kv_heads",       "model.vocab",        "model.classes",
-        "model.ffn_hidden",     "model.cache_start",  "model.init",
-        "model.init_std",       "model.layers_alike", "model.ffn_dropout",
-        "model.head_dropout",   "model.task_weight",  "moe.force_causal",
-        "moe.overflow",         "moe.priority",       "moe.adaptive_capacity",
-        "moe.adaptive_limit",   "moe.max_reassign",   "moe.reassign_gate",
-        "moe.dropped",          "router.init",        "router.init_std",
-        "router.jitter",        "router.rate",        "router.seq_aux_weight",
-        "router.seq_aux_count", "expert.init",        "expert.init_std",
-        "expert.same_start",    "expert.dropout"};
-    const size_t n = strlen(section);
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-        if (strncmp(keys[i], section, n) == 0 && keys[i][n] == '.' &&
-            strcmp(keys[i] + n + 1, key) == 0)
-            return true;
-    return false;
-}
-
-static int refuse(const mf_export_run *x, const char *section, const char *key,
-                  const char *found, const char *expected)
-{
-    return mf_fail(MF_EINPUT,
-                   "%s.%s = %s cannot be said in the form of %s: its config.json means %s",
-                   section, key, found, x->record->family->name, expected);
-}
-
-/* Compares the options of a section. `as` is the section whose settings come from the family.
- * Values are compared as texts, so enums are compared by their names. */
-static int judge_section(const mf_export_run *x, const mf_option *options, const void *conf,
-                         const char *section, const char *as)
-{
-    char found[4096];
-    for (const mf_option *o = options; o->name; o++) {
-        const char *expected = mf_keys_setting(&x->record->keys, as, o->name);
-        if (strcmp(as, "model") == 0 && strcmp(o->name, "seq") == 0) continue;
-        if (!expected && (is_free(as, o->name) || mf_option_is_default(o, conf))) continue;
-        mf_option_text(o, conf, found, sizeof found);
-        if (strcmp(o->name, "renormalize") == 0) {
-            const mf_model_settings all = mf_config_model(x->session->config);
-            const char *by_itself = mf_model_moe(&all, -1).top_k > 1 ? "yes" : "no";
-            if (strcmp(found, "auto") == 0) strcpy(found, by_itself);
-            if (!expected && strcmp(as, "moe") == 0) expected = by_itself;
-        }
-        /* An import keeps the bias unchanged, but training may change it. */
-        if (strcmp(as, "router") == 0 && strcmp(o->name, "rate") == 0) continue;
-        if (!expected || !same_value(found, expected))
-            return refuse(x, section, o->name, found, expected ? expected : o->value);
-    }
-    return MF_OK;
-}
-
-/* Compares a section of a plugin. `as` is the section whose settings come from the family. */
-static int judge_plugin(const mf_export_run *x, const mf_plugin_section *p, const char *as)
-{
-    const mf_keys *k = &x->record->keys;
-    const char *expected = mf_keys_setting(k, as, "plugin");
-    const mf_loaded *plugin;
-    void *conf = NULL;
-    if (expected && strcmp(p->plugin, expected) != 0)
-        return refuse(x, p->section, "plugin", p->plugin, expected);
-    mf_arena *arena = mf_arena_new();
-    int rc = arena ? mf_section_plugin(p, x->session->config->ini, arena, NULL, &plugin, &conf)
-                   : MF_ENOMEM;
-    if (rc == MF_OK) rc = judge_section(x, plugin->schema.options, conf, p->section, as);
-    mf_arena_free(arena);
-    return rc;
-}
-
 /* Refuses a run whose settings of model, experts or router differ from config.json. */
 static int judge_settings(const mf_export_run *x)
 {
-    const mf_config *c = x->session->config;
-    int rc = judge_section(x, mf_model_section.options, &c->model, "model", "model");
-    if (rc == MF_OK) rc = judge_section(x, mf_moe_section.options, &c->moe, "moe", "moe");
-    if (rc != MF_OK) return rc;
-    if (c->n_tasks > 0)
-        return mf_fail(MF_EINPUT, "[%s] cannot be said in the form of %s", c->tasks[0].section,
-                       x->record->family->name);
-    if (x->record->keys.experts == 0) return MF_OK; /* no block has a router or experts */
-    const mf_model_settings m = mf_config_model(c);
-    const mf_plugin_section *router = NULL, *expert = NULL;
-    for (int64_t l = 0; rc == MF_OK && l < c->model.layers; l++) {
-        const int at = mf_model_block(&m, l);
-        const mf_moe_config own = mf_model_moe(&m, l);
-        if (!mf_model_has_experts(&c->model, l)) continue;
-        if (at >= 0)
-            rc = judge_section(x, mf_moe_section.options, &own, c->blocks[at].section, "moe");
-        if (rc == MF_OK && mf_model_router(&m, l) != router)
-            rc = judge_plugin(x, router = mf_model_router(&m, l), "router");
-        if (rc == MF_OK && mf_model_expert(&m, l) != expert)
-            rc = judge_plugin(x, expert = mf_model_expert(&m, l), "expert");
-    }
-    return rc;
+    mf_differences j = {.config = x->session->config, .keys = &x->record->keys};
+    const int rc = mf_judge_settings(&j);
+    if (rc != MF_OK || j.faults == 0) return rc;
+    return mf_judge_refuse(&j, x->record->family->name);
 }
 
 /* ---- the family's router ---- */
@@ -321,9 +223,87 @@ static int settle_adapters(const mf_export_run *x, mf_export_adapters adapters)
     return rc;
 }
 
-static int open_as(const char *run, mf_export_adapters adapters, mf_bind bind,
+/* Makes a record in a published form. */
+static int publish(const char *run, const mf_export_options *options, mf_export_run *x)
+{
+    int rc = mf_published_make(x->session, options->as, &x->record);
+    if (rc != MF_OK) return rc;
+    return mf_published_files(x->session, run, !options->no_tokenizer, x->record);
+}
+
+/* Replaces the record of an import by one in a published form if the family cannot express the
+ * model. Without such a form, the message is about the family. */
+static int publish_instead(const char *run, const mf_export_options *options, mf_export_run *x)
+{
+    char *why = mf_strdup(mf_error_message());
+    mf_record *own = x->record;
+    if (!why) return MF_ENOMEM;
+    x->record = NULL;
+    mf_error_clear();
+    int rc = publish(run, options, x);
+    if (rc == MF_EINPUT && !x->record) {
+        x->record = own;
+        rc = mf_fail(MF_EINPUT, "%s", why);
+    } else {
+        mf_record_free(own);
+    }
+    mf_free(why);
+    return rc;
+}
+
+/* Finds the form of a run: that of its record, or a published one. options NULL: only that of
+ * the record, which must exist. */
+static int find_form(const char *run, const mf_export_options *options, mf_export_run *x)
+{
+    int rc = MF_OK;
+    if (!options)
+        rc = mf_record_need(run, &x->record);
+    else if (!options->as)
+        rc = mf_record_find(run, &x->record);
+    if (rc != MF_OK) return rc;
+    if (!x->record) return publish(run, options, x);
+    rc = judge_settings(x);
+    if (rc == MF_EINPUT && options) return publish_instead(run, options, x);
+    return rc == MF_OK ? mf_record_match(x->record, run, x->session->model->store) : rc;
+}
+
+static bool ends_with(const char *text, const char *end)
+{
+    const size_t n = strlen(text), m = strlen(end);
+    return n >= m && strcmp(text + n - m, end) == 0;
+}
+
+/* Whether a tensor of the record holds the parameter. */
+static bool is_written(const mf_record *r, const mf_param *p)
+{
+    for (int64_t i = 0; i < r->n; i++)
+        if (r->ledger.places[i].param == p) return true;
+    return false;
+}
+
+/* Checks that no bias that moves the choice of experts would be lost. Zeros need no tensor. */
+static int judge_biases(const mf_export_run *x)
+{
+    const mf_store *store = x->session->model->store;
+    for (int32_t i = 0; i < mf_store_count(store); i++) {
+        const mf_param *p = mf_store_at(store, i);
+        if (!p->buffer || is_written(x->record, p)) continue;
+        if (!ends_with(p->name, ".moe.select_bias") && !ends_with(p->name, ".router.bias"))
+            continue;
+        const float *b = mf_param_host(p);
+        for (int64_t e = 0; b && e < p->count; e++)
+            if (b[e] != 0)
+                return mf_fail(MF_EINPUT,
+                               "%s is not 0, and the form of %s has no tensor for it", p->name,
+                               x->record->family->name);
+    }
+    return MF_OK;
+}
+
+static int open_as(const char *run, const mf_export_options *options, mf_bind bind,
                    mf_export_run *ret)
 {
+    const mf_export_adapters adapters = options ? options->adapters : MF_EXPORT_MERGED;
     mf_session_options o = {.no_data = true, .bind = bind};
     const mf_load_change change = {.step = -1};
     int64_t step;
@@ -337,22 +317,23 @@ static int open_as(const char *run, mf_export_adapters adapters, mf_bind bind,
         o.bind = MF_BIND_NONE;
         rc = mf_load_run_as(run, &o, &change, &ret->session, &step);
     }
-    if (rc == MF_OK) rc = mf_record_need(run, &ret->record);
-    if (rc == MF_OK) rc = judge_settings(ret);
-    if (rc == MF_OK) rc = mf_record_match(ret->record, run, ret->session->model->store);
+    if (rc == MF_OK) rc = find_form(run, options, ret);
+    if (rc == MF_OK) rc = judge_biases(ret);
     if (rc == MF_OK) rc = settle_adapters(ret, adapters);
-    if (rc == MF_OK) rc = open_skipped(ret);
-    return rc == MF_OK ? open_shards(ret) : rc;
+    if (rc == MF_OK && !ret->record->folder)
+        mf_log(MF_LOG_INFO, "%s: written in the form of %s", run, ret->record->family->name);
+    if (rc == MF_OK && ret->record->folder) rc = open_skipped(ret);
+    return rc == MF_OK && ret->record->folder ? open_shards(ret) : rc;
 }
 
-int mf_export_open(const char *run, mf_export_adapters adapters, mf_export_run *ret)
+int mf_export_open(const char *run, const mf_export_options *options, mf_export_run *ret)
 {
-    return open_as(run, adapters, MF_BIND_FITTING, ret);
+    return open_as(run, options, MF_BIND_FITTING, ret);
 }
 
 int mf_export_open_values(const char *run, mf_export_run *ret)
 {
-    return open_as(run, MF_EXPORT_MERGED, MF_BIND_NONE, ret);
+    return open_as(run, NULL, MF_BIND_NONE, ret);
 }
 
 void mf_export_close(mf_export_run *x)

@@ -1,5 +1,5 @@
-/* pretrained/export_run.h: an imported run, or a run trained from it, opened for writing its
- * weights in another form. */
+/* pretrained/export_run.h: a run opened for writing its weights in another form: an imported
+ * run, one trained from it, or any run that a published form can say. */
 #ifndef MF_PRETRAINED_EXPORT_RUN_H
 #define MF_PRETRAINED_EXPORT_RUN_H
 
@@ -18,12 +18,13 @@ typedef struct mf_export_run {
     mf_export_copies *copies;
 } mf_export_run;
 
-/* Opens a run and checks that the family can express its model. MERGED: changes of the plugin
- * lora are added to the weights in memory. MF_EINPUT, with the setting, section or tensor
- * named; errors of mf_load_run_as. The caller closes *ret, also after an error. */
-int mf_export_open(const char *run, mf_export_adapters adapters, mf_export_run *ret);
-/* The same as mf_export_open with MERGED. Also reads all weights to f32, so that they can
- * be changed. */
+/* Opens a run and checks that a family can express its model, as mf_export_hf says. If the
+ * adapters are MERGED, changes of the plugin lora are added to the weights in memory.
+ * MF_EINPUT, with the setting, section or tensor named; errors of mf_load_run_as. The caller
+ * closes *ret, also after an error. */
+int mf_export_open(const char *run, const mf_export_options *options, mf_export_run *ret);
+/* The same for a run that was imported, or trained from one, with its weights read to f32, so
+ * that they can be changed. */
 int mf_export_open_values(const char *run, mf_export_run *ret);
 void mf_export_close(mf_export_run *x);
 

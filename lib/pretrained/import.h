@@ -30,7 +30,7 @@ typedef struct mf_import_options {
     /* Read all weights to f32, so that the run does not need the folder. */
     bool copy;
     /* "experts=4,top_k=2": make a model with experts from the dense model (upcycle.h). Such a
-     * run keeps no record, so it cannot be exported. This implies copy. NULL: not used. */
+     * run keeps no record, so it is exported in another form. This implies copy. NULL: none. */
     const char *upcycle;
     /* The run gets no tokenizer, and accepts only files of ids. Without this option, a
      * tokenizer that cannot be read is an error. */
@@ -68,14 +68,21 @@ typedef enum mf_export_adapters {
 typedef struct mf_export_options {
     mf_export_adapters adapters;
     mf_st_dtype dtype; /* type of all tensors that parameters hold; MF_ST_UNKNOWN: their types
-                        * in the imported files */
+                        * in the imported files, or F32 if the run was not imported */
+    /* the family in whose form the run is written (published/published.h); NULL: the form of
+     * the imported folder, or else the first form that can say the model */
+    const char *as;
+    bool no_tokenizer; /* the tokenizer is not written */
 } mf_export_options;
 
 /* Writes the weights of a run in the form of the folder from which it was imported: the same
  * names, types, shards and small files, and their checksums. Weights that were not changed are
- * equal bit for bit. The folder must be new. It is written under a temporary name and renamed
- * at the end. *ret_tensors: number of its tensors. MF_EINPUT if the run was not imported, or if
- * the family cannot express its model; MF_EUSAGE if the folder exists; MF_EIO. */
+ * equal bit for bit. A run that was not imported, or that the family of its folder can no
+ * longer express, is written in a published form, as one file of weights with config.json,
+ * generation_config.json, tokenizer and README.md. The folder must be new. It is written under
+ * a temporary name and renamed at the end. *ret_tensors: number of its tensors. MF_EINPUT if no
+ * form can express the model; MF_EUSAGE if the folder exists or options->as is no such form;
+ * MF_EIO. */
 int mf_export_hf(const char *run, const char *folder, const mf_export_options *options,
                  int64_t *ret_tensors);
 
@@ -83,9 +90,9 @@ int mf_export_hf(const char *run, const char *folder, const mf_export_options *o
  * file NAME.gguf; else a folder, created if it is missing, in which MF_EXPORT_GGUF is written.
  * Weights keep their stored types; norms, biases, routers and gates of shared experts are F32.
  * A dtype other than MF_ST_UNKNOWN is the type of all other weights, except weights of four
- * bits that were not changed. The caller frees *ret_path, the path of the file. MF_EINPUT if
- * the run was not imported, or if GGUF cannot express its model; MF_EUSAGE if the file
- * exists; MF_EIO. */
+ * bits that were not changed. The caller frees *ret_path, the path of the file. A run that was
+ * not imported is written as by mf_export_hf. MF_EINPUT if GGUF cannot express the model;
+ * MF_EUSAGE if the file exists; MF_EIO. */
 int mf_export_gguf(const char *run, const char *path, const mf_export_options *options,
                    char **ret_path);
 #define MF_EXPORT_GGUF "model.gguf"

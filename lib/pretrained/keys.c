@@ -271,10 +271,12 @@ typedef struct choice {
     bool numbers; /* the key has a number for each block, and blocks whose number is not 0
                    * are chosen */
     bool except;  /* with key NULL: all blocks except each `step`-th block */
+    bool (*is)(mf_keys *k, int64_t layer); /* decides alone if it is not NULL */
 } choice;
 
 static bool has_block(mf_keys *k, const choice *c, int64_t l)
 {
+    if (c->is) return c->is(k, l);
     if (!c->key && c->except) return (l + 1) % c->step != 0;
     if (!c->key) return l % c->step == 0 && l >= c->begin && l < c->end;
     int64_t number = 0;
@@ -322,6 +324,11 @@ static void set_window(mf_keys *k, int64_t width, const choice *c)
     mf_keys_set(k, "model.window_layers=%s", list);
 }
 
+void mf_keys_window_where(mf_keys *k, int64_t width, bool (*is)(mf_keys *k, int64_t layer))
+{
+    set_window(k, width, &(choice){.is = is});
+}
+
 void mf_keys_window_except(mf_keys *k, int64_t width, int64_t step)
 {
     set_window(k, width, &(choice){.step = step, .except = true});
@@ -361,6 +368,11 @@ void mf_keys_rope_except(mf_keys *k, int64_t step)
     set_rope(k, &c);
 }
 
+void mf_keys_rope_where(mf_keys *k, bool (*is)(mf_keys *k, int64_t layer))
+{
+    set_rope(k, &(choice){.is = is});
+}
+
 void mf_keys_rope_sliding(mf_keys *k)
 {
     const choice c = {.key = "layer_types", .yes = "sliding_attention", .no = "full_attention"};
@@ -382,19 +394,29 @@ void mf_keys_dense(mf_keys *k)
     mf_keys_set(k, "expert.plugin=swiglu");
 }
 
-void mf_keys_dense_first(mf_keys *k, int64_t usual)
+static void set_dense(mf_keys *k, const choice *c)
 {
     char list[BLOCKS_MAX];
+    list_blocks(k, c, list);
+    if (list[0] == '\0') return;
+    mf_keys_set(k, "model.dense_layers=%s", list);
+    mf_keys_set(k, "model.ffn_hidden=%lld",
+                (long long)mf_keys_int(k, "intermediate_size", 1, 1048576));
+}
+
+void mf_keys_dense_where(mf_keys *k, bool (*is)(mf_keys *k, int64_t layer))
+{
+    set_dense(k, &(choice){.is = is});
+}
+
+void mf_keys_dense_first(mf_keys *k, int64_t usual)
+{
     choice c = {.yes = "dense", .no = "sparse", .step = 1, .end = usual};
     if (mf_keys_has(k, "mlp_layer_types"))
         c.key = "mlp_layer_types";
     else if (mf_keys_usual(k, "first_k_dense_replace"))
         c.end = mf_keys_int_or(k, "first_k_dense_replace", usual, 0, k->layers);
-    list_blocks(k, &c, list);
-    if (list[0] == '\0') return;
-    mf_keys_set(k, "model.dense_layers=%s", list);
-    mf_keys_set(k, "model.ffn_hidden=%lld",
-                (long long)mf_keys_int(k, "intermediate_size", 1, 1048576));
+    set_dense(k, &c);
 }
 
 void mf_keys_shared_experts(mf_keys *k, const char *experts, const char *hidden,

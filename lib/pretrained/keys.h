@@ -44,6 +44,9 @@ typedef struct mf_keys {
     const int64_t *layer_experts;
     int64_t classes; /* number of classes of a classifier; else 0 */
     bool tied;       /* the output head shares the embedding's weights */
+    /* the only partial_rotary_factor other than 1 that scaled rope may have, since the family
+     * counts rotated values by another key; 0: none */
+    double rope_share;
 } mf_keys;
 
 /* Returns the value, an integer from lo to hi. */
@@ -92,6 +95,12 @@ void mf_keys_rope_except(mf_keys *k, int64_t step);
 void mf_keys_rope_sliding(mf_keys *k);
 /* The same as mf_keys_window, in all blocks except each `step`-th block. */
 void mf_keys_window_except(mf_keys *k, int64_t width, int64_t step);
+/* The same as mf_keys_window, in the blocks for which `is` gives true. */
+void mf_keys_window_where(mf_keys *k, int64_t width, bool (*is)(mf_keys *k, int64_t layer));
+/* Sets rope in the blocks for which `is` gives true. */
+void mf_keys_rope_where(mf_keys *k, bool (*is)(mf_keys *k, int64_t layer));
+/* Dense blocks are those for which `is` gives true: intermediate_size. */
+void mf_keys_dense_where(mf_keys *k, bool (*is)(mf_keys *k, int64_t layer));
 /* Returns the width for mf_keys_window if use_sliding_window decides whether
  * sliding_window counts. */
 int64_t mf_keys_optional_window(mf_keys *k);

@@ -150,8 +150,9 @@ static void scale_rope(const rope *r, double *ret_softmax)
         factor = (double)k->seq / original;
     else
         factor = needed(r, "factor");
-    if (number(r, "partial_rotary_factor", mf_keys_real_or(k, "partial_rotary_factor", 1), 1) !=
-        1)
+    const double share =
+        number(r, "partial_rotary_factor", mf_keys_real_or(k, "partial_rotary_factor", 1), 1);
+    if (share != 1 && share != k->rope_share)
         mf_keys_refuse(k, r->name, "partial_rotary_factor: expected 1 with rope_type %s",
                        r->type);
     const double all = number(r, "mscale_all_dim", 0, 0);

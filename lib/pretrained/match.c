@@ -158,6 +158,33 @@ static void pair_rows(mf_place *out, int d)
     out->stride[d + 1] = stride;
 }
 
+/* Maps rows i and i + half of the tensor, in dimension d, to rows 2 i and 2 i + 1. */
+static void part_rows(mf_place *out, int d)
+{
+    const int64_t stride = out->stride[d];
+    cut_dimension(out, d, 2);
+    out->stride[d] = stride;
+    out->stride[d + 1] = 2 * stride;
+}
+
+/* Writes the hidden rows of several experts [n, rows, columns] one behind the other. They are
+ * columns of the second layer, which is the tensor with all rows. */
+static void join_experts(mf_place *out, mf_part part)
+{
+    const int64_t n = out->size[0], stride = out->stride[0];
+    const int to = part == MF_PART_ALL ? 1 : 0;
+    if (to == 1) {
+        out->size[0] = out->size[1];
+        out->stride[0] = out->stride[1];
+        out->size[1] = n;
+        out->stride[1] = stride;
+    }
+    out->shape_rank = 2;
+    out->shape[0] = out->size[0];
+    out->shape[1] = out->size[2];
+    out->shape[to] = n * out->size[to + 1];
+}
+
 /* Maps the rows of the tensor, head by head, first to rows of param and then to rows
  * of `other`. */
 static int share_heads(const mf_keys *k, const mf_family_rule *r, mf_param *other,
@@ -194,7 +221,7 @@ static int place_of(const mf_keys *k, const mf_family_rule *r, mf_param *p, mf_p
     *out = (mf_place){.rule = r, .param = p, .index = p->index};
     /* parameters of plugins may have any rank */
     if (s->rank < 1 || s->rank > 3) return bad_rule(p, r);
-    if (s->rank == 3 && !all_experts) from = 1;
+    if (s->rank == 3 && !all_experts && !(r->flags & MF_RULE_JOINED)) from = 1;
     for (int d = 0; d < s->rank; d++) {
         stride /= s->dim[d];
         if (d < from) {
@@ -212,32 +239,47 @@ static int place_of(const mf_keys *k, const mf_family_rule *r, mf_param *p, mf_p
     if (row < 0 || (r->flags & MF_RULE_TRANSPOSED && out->rank < 2)) return bad_rule(p, r);
     int rc = choose_rows(k, r, p, out, row);
     const int64_t cut = r->flags & MF_RULE_BY_HEADS ? k->heads : k->head_dim;
-    if (rc == MF_OK && r->flags & (MF_RULE_BY_HEADS | MF_RULE_TURNS) &&
+    if (rc == MF_OK && r->flags & (MF_RULE_BY_HEADS | MF_RULE_TURNS | MF_RULE_APART) &&
         (cut < 1 || out->size[row] % cut != 0))
         rc = bad_rule(p, r);
     if (rc == MF_OK && r->flags & MF_RULE_BY_HEADS) cut_dimension(out, row, cut);
     if (rc == MF_OK && r->flags & MF_RULE_TRANSPOSED) transpose(out);
     out->shape_rank = out->rank;
     memcpy(out->shape, out->size, sizeof out->shape);
+    if (r->flags & MF_RULE_ROW && out->rank == 1) {
+        out->shape_rank = 2;
+        out->shape[1] = out->shape[0];
+        out->shape[0] = 1;
+    }
     if (rc == MF_OK && r->part == MF_PART_PAIRS)
         pair_rows(out, r->flags & MF_RULE_TRANSPOSED ? row + 1 : row);
     if (rc == MF_OK && r->flags & MF_RULE_TURNS) {
         cut_dimension(out, row, out->size[row] / cut);
         pair_rows(out, row + 1);
     }
+    if (rc == MF_OK && r->flags & MF_RULE_APART) {
+        cut_dimension(out, row, out->size[row] / cut);
+        part_rows(out, row + 1);
+    }
+    if (rc == MF_OK && r->flags & MF_RULE_JOINED && s->rank == 3) join_experts(out, r->part);
     if (rc == MF_OK && r->part == MF_PART_HEADS) rc = share_heads(k, r, other, out);
     return rc;
 }
 
 int mf_place_find(const mf_keys *k, const mf_family_rule *r, const mf_store *store,
-                  int64_t layer, mf_place *ret, char name[MF_ST_NAME_MAX])
+                  int64_t layer, int64_t expert, mf_place *ret, char name[MF_ST_NAME_MAX])
 {
     char ours[MF_ST_NAME_MAX];
-    expand("", r->theirs, layer, 0, name);
+    mf_param *other = NULL;
+    expand("", r->theirs, layer, expert, name);
+    if (r->part == MF_PART_HEADS && r->more) {
+        expand("", r->more, layer, 0, ours);
+        other = mf_store_find(store, ours);
+    }
     expand("", r->ours, layer, 0, ours);
     mf_param *p = mf_store_find(store, ours);
     *ret = (mf_place){0};
-    return p ? place_of(k, r, p, NULL, 0, ret) : MF_OK;
+    return p ? place_of(k, r, p, other, expert, ret) : MF_OK;
 }
 
 int64_t mf_place_count(const mf_place *p)

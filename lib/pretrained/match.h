@@ -36,11 +36,11 @@ typedef struct mf_place {
     int64_t at, other_stride[MF_PLACE_RANK], other_base;
 } mf_place;
 
-/* Computes the place and the name of the tensor that a rule defines for a block. The tensor
- * contains one part, and its name does not contain {e}. ret->param is NULL if the model has no
- * such parameter. MF_EINVAL: the parameter has no such part. name: MF_ST_NAME_MAX bytes. */
+/* Computes the place and the name of the tensor that a rule defines for a block and an expert,
+ * which counts only if the name contains {e}. ret->param is NULL if the model has no such
+ * parameter. MF_EINVAL: the parameter has no such part. name: MF_ST_NAME_MAX bytes. */
 int mf_place_find(const mf_keys *k, const mf_family_rule *rule, const mf_store *store,
-                  int64_t layer, mf_place *ret, char name[MF_ST_NAME_MAX]);
+                  int64_t layer, int64_t expert, mf_place *ret, char name[MF_ST_NAME_MAX]);
 /* Number of elements. */
 int64_t mf_place_count(const mf_place *place);
 /* Returns the name of a tensor with this place in plain form. The text is in out or in the

@@ -17,9 +17,21 @@ typedef struct mf_record_shard {
     const mf_json *metadata; /* a JSON object whose values are texts */
 } mf_record_shard;
 
+/* A small file of the record that exists only in memory. */
+typedef struct mf_record_file {
+    const char *name, *text;
+    size_t n; /* size in bytes */
+} mf_record_file;
+enum { MF_RECORD_FILES = 16 };
+
 /* The record of a run. */
 typedef struct mf_record {
-    const char *folder; /* path of the folder pretrained/ */
+    const char *folder; /* path of the folder pretrained/; NULL: the run was not imported, and
+                         * its small files are `files` (published/published.h) */
+    int n_files;
+    mf_record_file files[MF_RECORD_FILES];
+    /* rows of queries and keys are written in another order (MF_RULE_APART) */
+    bool reordered;
     const mf_family *family;
     mf_keys keys;
     int32_t n_shards;
@@ -36,7 +48,10 @@ typedef struct mf_record {
  * if none of these runs that still exist was imported. MF_EINPUT, MF_ENOMEM. The caller
  * frees *ret. */
 int mf_record_open(const char *run, mf_record **ret);
-/* The same as mf_record_open, but MF_EINPUT if none of these runs was imported. */
+/* The same as mf_record_open, but MF_EINPUT if one of these runs, which may have had a record,
+ * no longer exists. */
+int mf_record_find(const char *run, mf_record **ret);
+/* The same as mf_record_find, but MF_EINPUT if none of these runs was imported. */
 int mf_record_need(const char *run, mf_record **ret);
 /* Returns the folder pretrained/ that mf_record_open would read; *ret is NULL if there is none.
  * The caller frees it. */

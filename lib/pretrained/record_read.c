@@ -278,10 +278,15 @@ int mf_record_open(const char *run, mf_record **ret)
     return MF_OK;
 }
 
-int mf_record_need(const char *run, mf_record **ret)
+int mf_record_find(const char *run, mf_record **ret)
 {
     const char *gone = NULL;
-    const int rc = open_record(run, ret, &gone);
+    return open_record(run, ret, &gone);
+}
+
+int mf_record_need(const char *run, mf_record **ret)
+{
+    const int rc = mf_record_find(run, ret);
     if (rc != MF_OK || *ret) return rc;
     return mf_fail(MF_EINPUT,
                    "%s: neither this run nor one that it began with was imported; expected a "

@@ -3,7 +3,8 @@
  *     s = sigmoid(W x), choose the k largest of s + b, gate = s / (sum of the chosen s) * scale
  *
  * score = sqrt_softplus: s = sqrt(ln(1 + e^(W x))) (DeepSeek-V4 2026, with scale 1.5). For a
- * logit below -69, where f32 has no smaller root, s is 1e-15 without a gradient.
+ * logit below -69, where f32 has no smaller root, s is 1e-15 without a gradient. score =
+ * softmax: s = softmax(W x) over all experts (ERNIE 4.5 2025).
  *
  * The gate is s * scale with renormalize = no, and with renormalize = auto if k = 1 (where s /
  * s would always be 1).
@@ -18,8 +19,8 @@
  * Parameters: E d; b is saved with the model. */
 #include <moefw/moefw.h>
 
-enum { SIGMOID, SQRT_SOFTPLUS };
-static const char *const scores[] = {"sigmoid", "sqrt_softplus", NULL};
+enum { SIGMOID, SQRT_SOFTPLUS, SOFTMAX };
+static const char *const scores[] = {"sigmoid", "sqrt_softplus", "softmax", NULL};
 enum { NO, YES, AUTO };
 static const char *const sums[] = {"no", "yes", "auto", NULL};
 enum { SCORES, CHOSEN };
@@ -106,8 +107,9 @@ static int route(void *self_, mf_ctx *ctx, mf_graph *g, const mf_router_in *in, 
     const conf *c = self->c;
     const int64_t T = (int64_t)in->batch * in->seq;
     out->logits = mf_linear(g, in->x, mf->use(ctx, g, "weight"), NULL);
-    mf_tensor *s = c->score == SIGMOID
-                       ? mf_sigmoid(g, out->logits)
+    mf_tensor *s = c->score == SIGMOID ? mf_sigmoid(g, out->logits)
+                   : c->score == SOFTMAX
+                       ? mf_softmax(g, out->logits)
                        : mf_sqrt(g, mf_clamp(g, mf_softplus(g, out->logits), 1e-30, 1e30));
     /* Divided by its sum over all experts, s is a distribution. The gates of the chosen experts
      * do not change, because they are renormalised. */
@@ -148,7 +150,8 @@ static int after_step(void *self_, mf_ctx *ctx, const mf_step *step)
 static const mf_option options[] = {
     MF_OPTION_INT(conf, groups, "1", 1, 4096, 0, "groups that the experts lie in"),
     MF_OPTION_INT(conf, topk_groups, "1", 1, 4096, 0, "groups open to a token"),
-    MF_OPTION_ENUM(conf, score, "sigmoid", scores, "s: DeepSeek-V3's, or DeepSeek-V4's"),
+    MF_OPTION_ENUM(conf, score, "sigmoid", scores,
+                   "s: of DeepSeek-V3, of DeepSeek-V4, of ERNIE 4.5"),
     MF_OPTION_ENUM(conf, renormalize, "auto", sums,
                    "gates of a token sum to scale; auto: if it has several experts"),
     MF_OPTION_REAL(conf, rate, "0.001", 0, 1, MF_OPT_LIVE,

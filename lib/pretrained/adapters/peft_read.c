@@ -312,7 +312,7 @@ static int compare_base(const reader *x, const mf_st_tensor *t, bool *ret_is)
         if (!r->ours || strchr(r->theirs, '{') || strncmp(r->theirs, module, n) != 0 ||
             strcmp(r->theirs + n, end) != 0)
             continue;
-        const int found_rc = mf_place_find(&x->record->keys, r, x->store, 0, &p, found);
+        const int found_rc = mf_place_find(&x->record->keys, r, x->store, 0, 0, &p, found);
         if (found_rc != MF_OK || !p.param) continue;
         for (int d = 0; d < p.rank; d++)
             if (t->rank != p.rank || t->shape[d] != p.size[d])

@@ -9,27 +9,35 @@
 
 /* One line for each family, in the order of messages. */
 #define FAMILIES(X)                                                                            \
+    X(aria_text)                                                                               \
     X(bert)                                                                                    \
     X(deepseek_v2)                                                                             \
     X(deepseek_v3)                                                                             \
     X(deepseek_v32)                                                                            \
     X(dots1)                                                                                   \
+    X(ernie4_5_moe)                                                                            \
     X(exaone_moe)                                                                              \
     X(flex_olmo)                                                                               \
+    X(flint)                                                                                   \
     X(glm4_moe)                                                                                \
     X(glm4_moe_lite)                                                                           \
+    X(glm_moe_dsa)                                                                             \
     X(gpt2)                                                                                    \
     X(gpt_oss)                                                                                 \
     X(granitemoe)                                                                              \
+    X(granitemoe_swa)                                                                          \
+    X(granitemoehybrid)                                                                        \
     X(granitemoeshared)                                                                        \
     X(hunyuan_v1_moe)                                                                          \
     X(hy_v3)                                                                                   \
     X(llama)                                                                                   \
     X(minimax_m2)                                                                              \
     X(mistral)                                                                                 \
+    X(mistral4)                                                                                \
     X(mixtral)                                                                                 \
     X(olmo2)                                                                                   \
     X(olmoe)                                                                                   \
+    X(phimoe)                                                                                  \
     X(qwen2)                                                                                   \
     X(qwen2_moe)                                                                               \
     X(qwen3)                                                                                   \
@@ -44,7 +52,7 @@
 FAMILIES(DECLARE)
 const mf_family *const mf_families[] = {FAMILIES(LIST) NULL};
 
-enum { NAMES_MAX = 64, LIST_MAX = 512 };
+enum { NAMES_MAX = 64, LIST_MAX = 768 };
 
 static int unknown(const char *path, const char *type, const mf_json *config)
 {

@@ -1,11 +1,13 @@
 /* families/family_deepseek.c: DeepSeek-V2 and DeepSeek-V3 (DeepSeek-AI 2024), without fp8, and
- * models of the form of V3: DeepSeek-V3.2 within its index_topk, GLM-4.7-Flash, Sarvam-105B.
+ * models of the form of V3: DeepSeek-V3.2 and GLM-5 within their index_topk, GLM-4.7-Flash,
+ * Sarvam-105B, and Mistral 4 within its original length.
  * Attention reads keys and values from a latent vector. The first blocks are dense. The shared
  * experts are one expert with their total width. The router of V2 differs from the others. */
 #include "pretrained/families/family_rules.h"
 
 #include <math.h>
 #include "base/log.h"
+#include "base/text/number.h"
 
 /* turns: the two values of a rotated pair are neighbours in a head. */
 static void attention(mf_keys *k, bool turns)
@@ -101,15 +103,38 @@ static void settings32(mf_keys *k)
     mf_keys_set(k, "model.seq=%lld", (long long)positions);
 }
 
+/* Queries of positions beyond the original length have a further factor. The run's sequences
+ * are no longer. */
+static void settings_mistral(mf_keys *k)
+{
+    mf_keys_decoder(k);
+    const int64_t plain = mf_keys_int(k, "qk_nope_head_dim", 1, 65536),
+                  rope = mf_keys_int(k, "qk_rope_head_dim", 2, 65536);
+    k->rope_share = (double)rope / (double)(plain + rope);
+    attention(k, mf_keys_bool_or(k, "rope_interleave", false));
+    mf_keys_dense_first(k, 0);
+    mf_keys_shared_experts(k, "num_local_experts|n_routed_experts", "moe_intermediate_size",
+                           "n_shared_experts");
+    mf_keys_sigmoid_router(k, mf_keys_real(k, "routed_scaling_factor"),
+                           mf_keys_bool_or(k, "norm_topk_prob", false));
+    mf_keys_set(k, "router.score=softmax");
+    const char *text = mf_keys_setting(k, "model", "rope_original");
+    double original;
+    if (!text || !mf_parse_f64(text, &original) || original >= (double)k->seq) return;
+    k->seq = (int64_t)original;
+    mf_keys_set(k, "model.seq=%lld", (long long)k->seq);
+}
+
 #define INDEXER "the indexer, which chooses all positions up to index_topk"
 
+/* The first rule is not used by a family whose router has no bias. */
 static const mf_family_rule rules[] = {
+    {"model.layers.{l}.mlp.gate.e_score_correction_bias", "layers.{l}.router.bias", MF_PART_ALL,
+     0, NULL},
     MF_RULES_DECODER,
     MF_RULES_DENSE,
     MF_RULES_ROUTER,
     MF_RULES_EXPERTS,
-    {"model.layers.{l}.mlp.gate.e_score_correction_bias", "layers.{l}.router.bias", MF_PART_ALL,
-     0, NULL},
     {"model.layers.{l}.self_attn.q_proj.weight", "layers.{l}.attention.q.weight", MF_PART_ALL,
      0, NULL},
     {"model.layers.{l}.self_attn.q_a_proj.weight", "layers.{l}.attention.q_down.weight",
@@ -278,6 +303,73 @@ static const mf_key_default defaults_sarvam_mla[] = {{"vocab_size", "262144"},
                                                      {"rope_theta", "10000.0"},
                                                      MF_DEFAULTS_END};
 
+static const mf_key_default defaults_glm_moe_dsa[] = {{"vocab_size", "154880"},
+                                                      {"hidden_size", "6144"},
+                                                      {"intermediate_size", "12288"},
+                                                      {"num_hidden_layers", "78"},
+                                                      {"num_attention_heads", "64"},
+                                                      {"num_key_value_heads", "64"},
+                                                      {"hidden_act", "silu"},
+                                                      {"max_position_embeddings", "202752"},
+                                                      {"rms_norm_eps", "1e-05"},
+                                                      {"tie_word_embeddings", "false"},
+                                                      {"attention_bias", "false"},
+                                                      {"mlp_layer_types", "null"},
+                                                      {"first_k_dense_replace", "3"},
+                                                      {"kv_lora_rank", "512"},
+                                                      {"q_lora_rank", "2048"},
+                                                      {"qk_nope_head_dim", "192"},
+                                                      {"qk_rope_head_dim", "64"},
+                                                      {"v_head_dim", "256"},
+                                                      {"n_group", "1"},
+                                                      {"topk_group", "1"},
+                                                      {"norm_topk_prob", "true"},
+                                                      {"routed_scaling_factor", "2.5"},
+                                                      {"n_routed_experts", "256"},
+                                                      {"n_shared_experts", "1"},
+                                                      {"num_experts_per_tok", "8"},
+                                                      {"moe_intermediate_size", "2048"},
+                                                      {"index_topk", "2048"},
+                                                      {"rope_theta", "10000.0"},
+                                                      MF_DEFAULTS_END};
+
+static const mf_key_default defaults_mistral4[] = {
+    {"vocab_size", "131072"},
+    {"hidden_size", "4096"},
+    {"intermediate_size", "12288"},
+    {"num_hidden_layers", "36"},
+    {"num_attention_heads", "32"},
+    {"num_key_value_heads", "32"},
+    {"hidden_act", "silu"},
+    {"max_position_embeddings", "1048576"},
+    {"rms_norm_eps", "1e-06"},
+    {"tie_word_embeddings", "false"},
+    {"attention_bias", "false"},
+    {"first_k_dense_replace", "0"},
+    {"kv_lora_rank", "256"},
+    {"q_lora_rank", "1024"},
+    {"qk_nope_head_dim", "64"},
+    {"qk_rope_head_dim", "64"},
+    {"v_head_dim", "128"},
+    {"rope_interleave", "true"},
+    {"n_group", "1"},
+    {"topk_group", "1"},
+    {"norm_topk_prob", "true"},
+    {"routed_scaling_factor", "1.0"},
+    {"n_routed_experts", "128"},
+    {"n_shared_experts", "1"},
+    {"num_experts_per_tok", "4"},
+    {"moe_intermediate_size", "2048"},
+    {"rope_theta", "10000.0"},
+    {"rope_parameters.rope_type", "yarn"},
+    {"rope_parameters.factor", "128.0"},
+    {"rope_parameters.original_max_position_embeddings", "8192"},
+    {"rope_parameters.beta_fast", "32.0"},
+    {"rope_parameters.beta_slow", "1.0"},
+    {"rope_parameters.mscale_all_dim", "1.0"},
+    {"rope_parameters.mscale", "1.0"},
+    MF_DEFAULTS_END};
+
 /* Families that differ only in their keys. */
 #define FAMILY(id, read, further)                                                              \
     static const char *const types_##id[] = {#id, NULL};                                       \
@@ -291,5 +383,14 @@ static const mf_key_default defaults_sarvam_mla[] = {{"vocab_size", "262144"},
 FAMILY(deepseek_v2, settings2, false)
 FAMILY(deepseek_v3, settings3, true)
 FAMILY(deepseek_v32, settings32, true)
+FAMILY(glm_moe_dsa, settings32, true)
+
+static const char *const types_mistral4[] = {"mistral4", NULL};
+const mf_family mf_family_mistral4 = {.name = "mistral4",
+                                      .peft_takes_experts = true,
+                                      .types = types_mistral4,
+                                      .rules = rules + 1,
+                                      .defaults = defaults_mistral4,
+                                      .settings = settings_mistral};
 FAMILY(glm4_moe_lite, settings_glm, true)
 FAMILY(sarvam_mla, settings_sarvam, true)

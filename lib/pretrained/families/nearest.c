@@ -111,6 +111,7 @@ bool mf_family_nearest(const mf_json *config, const char *type, char *out, size_
     const char *key;
     const mf_json *value;
     int most = 3, n = 0; /* a comparison needs more than this number of keys */
+    int least = 0; /* keys that the best family asks for: of equal ones the simplest wins */
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         if (strcmp(type, types[i].type) == 0) {
             snprintf(out, size, "%s, which lacks %s", types[i].nearest, types[i].lacks);
@@ -119,8 +120,10 @@ bool mf_family_nearest(const mf_json *config, const char *type, char *out, size_
     for (int i = 0; mf_families[i]; i++) {
         ask(mf_families[i], config, &asked);
         const int found = overlap(&asked, config);
-        if (found > most) best = mf_families[i];
-        if (found > most) most = found;
+        if (found < most || (found == most && (!best || asked.n >= least))) continue;
+        best = mf_families[i];
+        most = found;
+        least = asked.n;
     }
     if (!best) return false;
     ask(best, config, &asked);

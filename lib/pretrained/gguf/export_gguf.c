@@ -1,4 +1,4 @@
-/* pretrained/gguf/export_gguf.c: writes the weights of an imported run as a GGUF file.
+/* pretrained/gguf/export_gguf.c: writes the weights of a run as a GGUF file.
  *
  * The architecture's rules define the tensors. Every value of every parameter must be in
  * exactly one tensor; otherwise the model is refused. The file is written under a temporary
@@ -29,6 +29,7 @@ typedef struct export
     mf_export_run run;
     const mf_export_options *options;
     const mf_gguf_arch *arch;
+    const char *name;     /* path that names the model; NULL: the imported folder */
     gguf_tensor *tensors; /* [n] */
     int64_t n, cap;
     int64_t *covered; /* [parameters] number of values that are in a tensor */
@@ -111,11 +112,30 @@ static int add_tensor(export *x, const gguf_tensor *t)
     return MF_OK;
 }
 
+/* Returns the rule for a model whose rope turns neighbours: rows of queries and keys stay where
+ * the rule would make neighbours of them, and are written apart where it would not. */
+static const mf_family_rule *reordered(const export *x, const mf_family_rule *r)
+{
+    const size_t n = strlen(r->ours), m = sizeof "q_norm.weight" - 1;
+    const bool norm = n > m && (strcmp(r->ours + n - m, "q_norm.weight") == 0 ||
+                                strcmp(r->ours + n - m, "k_norm.weight") == 0);
+    if (!x->run.record->reordered || (r->part != MF_PART_Q && r->part != MF_PART_K && !norm))
+        return r;
+    mf_family_rule *own = mf_arena_alloc(x->run.record->arena, sizeof *own);
+    if (!own) return NULL;
+    *own = *r;
+    own->flags = r->flags & MF_RULE_TURNS ? r->flags & ~(unsigned)MF_RULE_TURNS
+                                          : r->flags | MF_RULE_APART;
+    return own;
+}
+
 static int apply(export *x, const mf_family_rule *rule, int64_t layer)
 {
     gguf_tensor t = {.packed = NULL};
     const mf_export_run *run = &x->run;
-    int rc = mf_place_find(&run->record->keys, rule, run->session->model->store, layer,
+    const mf_family_rule *own = reordered(x, rule);
+    if (!own) return MF_ENOMEM;
+    int rc = mf_place_find(&run->record->keys, own, run->session->model->store, layer, 0,
                            &t.place, t.name);
     if (rc != MF_OK || !t.place.param) return rc;
     rc = choose_type(x, &t);
@@ -263,11 +283,13 @@ static uint32_t file_type(const export *x)
     return count[3] > 0 ? types[3].number : types[most].number;
 }
 
-/* Writes the name of the model: the name of the folder from which it was imported. */
+/* Writes the name of the model: the name of the folder from which it was imported, or of
+ * the run. */
 static void put_name(const export *x, mf_gguf *w)
 {
     char name[256];
-    const char *folder = mf_json_string(mf_json_get(x->run.record->doc, "folder"), NULL);
+    const char *folder =
+        x->name ? x->name : mf_json_string(mf_json_get(x->run.record->doc, "folder"), NULL);
     size_t n = folder ? strlen(folder) : 0;
     while (n > 1 && folder[n - 1] == '/')
         n--;
@@ -346,7 +368,8 @@ int mf_export_gguf(const char *run, const char *path, const mf_export_options *o
     export x = {.options = options};
     char *file = NULL;
     int rc = find_file(path, &file);
-    if (rc == MF_OK) rc = mf_export_open(run, options->adapters, &x.run);
+    if (rc == MF_OK) rc = mf_export_open(run, options, &x.run);
+    if (rc == MF_OK && !x.run.record->folder) x.name = run;
     if (rc == MF_OK) rc = mf_gguf_arch_of(&x.run, &x.arch);
     if (rc == MF_OK) rc = list_tensors(&x);
     if (rc == MF_OK) rc = judge_covered(&x);

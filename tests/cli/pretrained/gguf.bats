@@ -82,7 +82,7 @@ refused() {
     refused run "moe.renormalize = no cannot be said in the form of mixtral: its config.json means yes"
     rm -r run/pretrained
     sed -i '/^from = /d' run/config.ini # the run that this one is a copy of
-    refused run "neither this run nor one that it began with was imported"
+    refused run "moe.renormalize = no cannot be said in any published form: the nearest, mixtral, means yes"
 }
 
 @test "--router linear fits the family's router to a swapped one, and tells the loss" {

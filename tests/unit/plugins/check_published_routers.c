@@ -136,6 +136,12 @@ static const published cases[] = {
      .set = {NUMBERS(WEIGHT, EYE4)},
      .want = {NUMBERS("score", 1.458399, 1.145976, .832555, .559698),
               NUMBERS("gate", .839971, .660029)}},
+    /* s = softmax(z) chooses with the bias, which is not in the gates */
+    {ROUTER("sigmoid_bias"), .given = {"score=softmax"}, .experts = 4, .top_k = 2, .batch = 1,
+     .seq = 1, .dim = 4, .x = NUMBERS("x", 2, 1, 0, -1),
+     .set = {NUMBERS(WEIGHT, EYE4), NUMBERS("layers.0.router.bias", 0, 0, .2, 0)},
+     .want = {NUMBERS("score", .643914, .236883, .287144, .032059),
+              NUMBERS("gate", .880797, .119203)}},
     /* softplus is 0 in f32: the gradient is 0 and not NaN */
     {ROUTER("sigmoid_bias"), .given = {"score=sqrt_softplus"}, .experts = 2, .top_k = 2,
      .batch = 1, .seq = 1, .dim = 2, .training = true, .x = NUMBERS("x", -200, -150),

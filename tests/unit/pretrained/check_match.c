@@ -51,7 +51,7 @@ START_TEST(parts_that_a_parameter_lacks)
     char name[MF_ST_NAME_MAX], expected[256];
     mf_place place;
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
-        const int rc = mf_place_find(&sizes, &rules[i], s, 0, &place, name);
+        const int rc = mf_place_find(&sizes, &rules[i], s, 0, 0, &place, name);
         snprintf(expected, sizeof expected, "rule '%s': layers.0.%s has no such part",
                  rules[i].theirs, rules[i].ours + strlen("layers.{l}."));
         ck_assert_msg(rc == MF_EINVAL, "%s: %d", rules[i].theirs, rc);
@@ -59,7 +59,7 @@ START_TEST(parts_that_a_parameter_lacks)
     }
     /* A parameter that is missing in the model is not an error. */
     const mf_family_rule other = {"t.{l}", "layers.{l}.other", MF_PART_ALL, 0, NULL};
-    ck_assert_int_eq(mf_place_find(&sizes, &other, s, 0, &place, name), MF_OK);
+    ck_assert_int_eq(mf_place_find(&sizes, &other, s, 0, 0, &place, name), MF_OK);
     ck_assert(!place.param);
     ck_assert_str_eq(name, "t.0");
     mf_store_free(s);
@@ -79,12 +79,12 @@ START_TEST(pairs_of_rows)
     mf_place place;
     for (int i = 0; i < 8 * 3; i++)
         values[i] = (float)i;
-    ck_assert_int_eq(mf_place_find(&sizes, &rule, s, 0, &place, name), MF_OK);
+    ck_assert_int_eq(mf_place_find(&sizes, &rule, s, 0, 0, &place, name), MF_OK);
     mf_values_gather(&place, (float *const[2]){values, NULL}, out);
     for (int r = 0; r < 8; r++)
         for (int c = 0; c < 3; c++)
             ck_assert(out[r * 3 + c] == values[(r % 2 * 4 + r / 2) * 3 + c]);
-    ck_assert_int_eq(mf_place_find(&sizes, &across, s, 0, &place, name), MF_OK);
+    ck_assert_int_eq(mf_place_find(&sizes, &across, s, 0, 0, &place, name), MF_OK);
     ck_assert(place.shape[0] == 3 && place.shape[1] == 8);
     mf_values_gather(&place, (float *const[2]){values, NULL}, out);
     for (int r = 0; r < 8; r++)

@@ -1,4 +1,4 @@
-/* moefw export: writes measurements of runs, or the weights of imported models, in the formats
+/* moefw export: writes measurements of runs, or the weights of models, in the formats
  * of other tools. The verb only parses; report/export and pretrained write. */
 #include <stdio.h>
 #include <string.h>
@@ -17,8 +17,9 @@ static const mf_cli_form forms[] = {
     {"mlflow", "RUN...", 1, -1,
      "runs of MLflow's file store: params, metrics, tags (mlflow ui --backend-store-uri DIR)"},
     {"hf", "RUN", 1, 1,
-     "a model folder of the form that the run was imported from, with its weights"},
-    {"gguf", "RUN", 1, 1, "a GGUF file of an imported model, with its weights and tokenizer"},
+     "a model folder of Hugging Face, of the form that the run was imported from, or else of a "
+     "published form that can say the model"},
+    {"gguf", "RUN", 1, 1, "a GGUF file of a model, with its weights and tokenizer"},
     {"peft", "RUN", 1, 1, "an adapter folder of PEFT, with the adapters of the plugin lora"},
     MF_CLI_FORM_END};
 
@@ -48,6 +49,13 @@ static const mf_cli_option options[] = {
      .kind = MF_CLI_TEXT,
      .arg = "TYPE",
      .help = "hf, gguf: f32, f16 or bf16 for all tensors (each as it was imported)"},
+    {.name = "as",
+     .of = "hf gguf",
+     .kind = MF_CLI_TEXT,
+     .arg = "FAMILY",
+     .help = "hf, gguf: the published form, as mixtral or llama (that of the imported folder, "
+             "else the first that can say the model)"},
+    {.name = "no-tokenizer", .of = "hf", .kind = MF_CLI_FLAG, .help = "hf: write no tokenizer"},
     {.name = "router",
      .of = "hf gguf",
      .kind = MF_CLI_TEXT,
@@ -188,7 +196,9 @@ static int export_model(const mf_cli *cli)
 {
     const char *out = mf_cli_text(cli, "out", NULL), *what = mf_cli_action(cli), *run;
     const bool unmerged = mf_cli_flag(cli, "unmerged"), gguf = strcmp(what, "gguf") == 0;
-    mf_export_options o = {.adapters = unmerged ? MF_EXPORT_WITHOUT : MF_EXPORT_MERGED};
+    mf_export_options o = {.adapters = unmerged ? MF_EXPORT_WITHOUT : MF_EXPORT_MERGED,
+                           .as = mf_cli_text(cli, "as", NULL),
+                           .no_tokenizer = mf_cli_flag(cli, "no-tokenizer")};
     fitted f = {.run = NULL};
     char *path = NULL;
     int64_t tensors = 0;

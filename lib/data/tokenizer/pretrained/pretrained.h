@@ -88,6 +88,9 @@ typedef size_t (*mf_pt_splitter)(const char *text, size_t n, size_t at, bool *dr
 /* Returns the splitter of a regular expression, found by its exact text; NULL: there
  * is none. */
 mf_pt_splitter mf_pt_split_pattern(const char *pattern, size_t n);
+/* The expression that finds the words of the kind bpe_bytes. Words of more than 256 characters
+ * are cut there by characters, and in bpe_bytes by bytes. */
+extern const char mf_pt_pattern_own[];
 /* Returns the name of a splitter that has a pattern: gpt2, qwen2, llama3, gpt_oss, and numbers,
  * cjk and words (DeepSeek-V3); NULL: a splitter without a name. */
 const char *mf_pt_split_name(mf_pt_splitter split);

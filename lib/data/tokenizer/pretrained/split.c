@@ -382,6 +382,50 @@ size_t mf_pt_split_bars(const char *text, size_t n, size_t at, bool *drop)
     return to_bar(text, n, end) - at;
 }
 
+/* ---- the words of the kind bpe_bytes (data/tokenizer/bpe_words.c) ---- */
+
+enum { OWN_MOST = 256 }; /* characters of a word */
+typedef enum own_class { OWN_BLANK, OWN_DIGIT, OWN_LETTER, OWN_OTHER } own_class;
+
+static own_class own_class_of(char c)
+{
+    if (c == ' ' || (c >= '\t' && c <= '\r')) return OWN_BLANK;
+    if (c >= '0' && c <= '9') return OWN_DIGIT;
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c & 0x80) != 0 ? OWN_LETTER
+                                                                               : OWN_OTHER;
+}
+
+static size_t own_words(const char *text, size_t n, size_t at, bool *drop)
+{
+    const size_t begin = at;
+    int letters = 0;
+    (void)drop;
+    if (n - at > 1 && text[at] == ' ' && own_class_of(text[at + 1]) != OWN_BLANK) {
+        at++;
+        letters++;
+    }
+    const own_class class = own_class_of(text[at]);
+    while (at < n && own_class_of(text[at]) == class) {
+        if (((unsigned char)text[at] & 0xC0) != 0x80 && letters++ == OWN_MOST) break;
+        at++;
+    }
+    /* the last blank of a run belongs to the next word */
+    const bool next = at < n && own_class_of(text[at]) != OWN_BLANK;
+    if (class == OWN_BLANK && at - begin > 1 && text[at - 1] == ' ' && next) at--;
+    return at - begin;
+}
+
+#define OWN_LETTERS  "[^\\x00-@\\[-`{-\\x7F]"
+#define OWN_DIGITS   "[0-9]"
+#define OWN_SIGNS    "[\\x00-\\x08\\x0E-\\x1F!-/:-@\\[-`{-\\x7F]"
+#define OWN_BLANKS   "[\\t-\\r ]"
+#define OWN_RUN(set) " " set "{1,255}|" set "{1,256}|"
+#define OWN_PATTERN                                                                            \
+    OWN_RUN(OWN_LETTERS)                                                                       \
+    OWN_RUN(OWN_DIGITS)                                                                        \
+    OWN_RUN(OWN_SIGNS) OWN_BLANKS "{1,256}(?= [^\\t-\\r ])|" OWN_BLANKS "{1,256}"
+const char mf_pt_pattern_own[] = OWN_PATTERN;
+
 /* ---- the table ---- */
 
 #define SHORT_FORMS "'s|'t|'re|'ve|'m|'ll|'d"
@@ -417,6 +461,7 @@ static const struct {
     {"\\s?[" SIGNS "]+", signs, "signs"},
     {"\\s+$", last_blanks, "last_blanks"},
     {"[" ASIAN "]+", asian, "asian"},
+    {OWN_PATTERN, own_words, "moefw"},
 };
 
 /* Whether a pattern is `ours`. Files contain the pattern's line ends as escapes or directly. A

@@ -11,7 +11,7 @@ import sys
 
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import CONFIG_MAPPING, AutoModelForCausalLM
+from transformers import CONFIG_MAPPING, AutoModelForCausalLM, Mistral4ForCausalLM
 
 HERE = pathlib.Path(__file__).parent
 SIZES = dict(vocab_size=61, hidden_size=24, intermediate_size=20, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
@@ -22,18 +22,28 @@ LATENT = dict(num_key_value_heads=4, kv_lora_rank=10, q_lora_rank=9, qk_nope_hea
 SOFTMAX = dict(num_experts_per_tok=3)
 # name: keys beside the sizes
 FAMILIES = {
+    "aria_text": HEAD | dict(moe_num_experts=5, moe_topk=3, moe_num_shared_experts=2, attention_bias=True),
     "deepseek_v2": SIGMOID | LATENT | dict(first_k_dense_replace=1, topk_method="group_limited_greedy"),
     "deepseek_v3": SIGMOID | LATENT | dict(first_k_dense_replace=1),
     "deepseek_v32": SIGMOID | LATENT | dict(v_head_dim=12, first_k_dense_replace=1, index_topk=32, index_head_dim=6, index_n_heads=2),
     "dots1": SIGMOID | HEAD | dict(first_k_dense_replace=1, n_shared_experts=2, attention_bias=True, sliding_window=5, max_window_layers=1),
+    "ernie4_5_moe": dict(num_hidden_layers=3, moe_intermediate_size=12, moe_num_experts=5, moe_k=3, moe_num_shared_experts=2,
+                         moe_layer_start_index=1, moe_layer_end_index=1),
     "exaone_moe": HEAD | dict(num_hidden_layers=3, moe_intermediate_size=12, num_experts=6, num_experts_per_tok=3, sliding_window=5,
                               layer_types=["sliding_attention", "full_attention", "sliding_attention"]),
     "flex_olmo": SOFTMAX | dict(num_experts=5),
+    "flint": HEAD | SOFTMAX | dict(num_hidden_layers=4, num_experts=5, moe_intermediate_size=12, shared_expert_intermediate_size=14,
+                                   sliding_window=5),
     "glm4_moe": SIGMOID | HEAD | dict(attention_bias=True, use_qk_norm=True, n_shared_experts=2, num_nextn_predict_layers=1),
     "glm4_moe_lite": SIGMOID | LATENT | dict(attention_bias=True),
+    "glm_moe_dsa": SIGMOID | LATENT | dict(v_head_dim=12, first_k_dense_replace=1, index_topk=32, index_head_dim=6, index_n_heads=2),
     "gpt_oss": HEAD | SOFTMAX | dict(num_local_experts=5, sliding_window=5, layer_types=["sliding_attention", "full_attention"]),
     "granitemoe": SOFTMAX | dict(num_local_experts=5, embedding_multiplier=3.5, residual_multiplier=0.6, attention_multiplier=0.2,
                                  logits_scaling=2.5, attention_bias=True),
+    "granitemoe_swa": SOFTMAX | dict(num_local_experts=5, shared_intermediate_size=14, sliding_window=5, num_hidden_layers=3,
+                                     layer_rope_theta=[0, 5e3, 5e3], attention_multiplier=0.2),
+    "granitemoehybrid": SOFTMAX | dict(num_local_experts=5, shared_intermediate_size=14, embedding_multiplier=2.0, residual_multiplier=0.6,
+                                       layer_types=["full_attention"] * 2, mamba_n_heads=4),
     "granitemoeshared": SOFTMAX | dict(num_local_experts=5, shared_intermediate_size=14, embedding_multiplier=2.0),
     "hunyuan_v1_moe": HEAD | dict(num_experts=5, moe_topk=2),
     "hy_v3": HEAD | dict(moe_intermediate_size=12, num_experts=5, num_experts_per_tok=2),
@@ -41,8 +51,12 @@ FAMILIES = {
     "minimax_m2": HEAD | dict(num_local_experts=5, num_experts_per_tok=2, rope_parameters={"rope_type": "default", "rope_theta": 1e4,
                                                                                            "partial_rotary_factor": 0.5}),
     "mistral": HEAD | dict(sliding_window=5),
+    "mistral4": SIGMOID | LATENT | dict(q_lora_rank=9, first_k_dense_replace=1, rope_parameters={
+        "rope_type": "yarn", "rope_theta": 1e4, "factor": 4.0, "original_max_position_embeddings": 16, "beta_fast": 32.0, "beta_slow": 1.0,
+        "mscale": 1.0, "mscale_all_dim": 1.0, "llama_4_scaling_beta": 0.1}),
     "olmo2": {},
     "olmoe": SOFTMAX | dict(num_experts=5, clip_qkv=0.8),
+    "phimoe": dict(num_local_experts=5, attention_bias=True, lm_head_bias=True, router_jitter_noise=0.2),
     "qwen2": dict(use_sliding_window=True, sliding_window=5, max_window_layers=1),
     "qwen3": HEAD | dict(attention_bias=True),
     "qwen3_moe": HEAD | SOFTMAX | dict(num_experts=5, moe_intermediate_size=12, mlp_only_layers=[0]),
@@ -79,13 +93,14 @@ def further(folder, layers):
 def make(name):
     generator = torch.Generator().manual_seed(sum(map(ord, name)))
     config = CONFIG_MAPPING[name](**(SIZES | FAMILIES[name]))
-    model = AutoModelForCausalLM.from_config(config, attn_implementation="eager")
+    auto = name != "mistral4"  # AutoModelForCausalLM does not know this one
+    model = (AutoModelForCausalLM.from_config if auto else Mistral4ForCausalLM._from_config)(config, attn_implementation="eager")
     fill(model, generator)
     out = HERE / name
     shutil.rmtree(out, ignore_errors=True)
     model.to(torch.bfloat16).save_pretrained(out / "hf")
     (out / "hf" / "generation_config.json").unlink(missing_ok=True)
-    model = AutoModelForCausalLM.from_pretrained(out / "hf", dtype=torch.float32, attn_implementation="eager").eval()
+    model = (AutoModelForCausalLM if auto else Mistral4ForCausalLM).from_pretrained(out / "hf", dtype=torch.float32, attn_implementation="eager").eval()
     if name == "glm4_moe":
         further(out / "hf", config.num_hidden_layers)
     ids = torch.randint(3, config.vocab_size, (2, 11), generator=generator)
@@ -97,6 +112,8 @@ def make(name):
     names = dict(model.named_parameters())
     stored = load_file(out / "hf" / "model.safetensors")
     norms = {k: names[k].grad.double().norm().item() for k in sorted(stored) if k in names and names[k].grad is not None}
+    if name == "phimoe":  # its router draws experts where there are gradients
+        norms = {}
     prompt = ids[:1, :4]
     with torch.no_grad():
         text = prompt
