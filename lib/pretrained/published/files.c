@@ -9,6 +9,7 @@
 #include "pretrained/published/parts.h"
 #include "run/folder/rundir.h"
 #include "run/metrics/metrics.h"
+#include "run/modules.h"
 
 bool mf_published_is_tokenizer(const char *name)
 {

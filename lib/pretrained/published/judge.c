@@ -176,7 +176,8 @@ static bool is_idle(const mf_differences *j, const char *section, const char *ke
     if (c->model.position != MF_POS_ROPE &&
         in_list(rope, sizeof rope / sizeof *rope, section, key))
         return true;
-    if (c->moe.shared_experts == 0 &&
+    const mf_model_settings all = mf_config_model(c);
+    if (mf_model_moe(&all, -1).shared_experts == 0 &&
         in_list(shared, sizeof shared / sizeof *shared, section, key))
         return true;
     return !any_dense(&c->model) && in_list(dense, sizeof dense / sizeof *dense, section, key);
