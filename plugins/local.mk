@@ -34,6 +34,7 @@ PLUGINS += plugins/regularizers/importance2_load.so
 PLUGINS += plugins/regularizers/l2_balance.so
 PLUGINS += plugins/regularizers/load_balance.so
 PLUGINS += plugins/regularizers/mutual_information.so
+PLUGINS += plugins/regularizers/orthogonality.so
 PLUGINS += plugins/regularizers/score_variance.so
 PLUGINS += plugins/regularizers/simbal.so
 PLUGINS += plugins/regularizers/z_loss.so

@@ -91,6 +91,15 @@ static mf_tensor *block(mf_model *m, mf_model_graph *mg, int32_t layer, mf_tenso
     return x;
 }
 
+static bool has_regularizer_with(const mf_model *m, uint32_t flag)
+{
+    for (int i = 0; i < m->config->n_regularizers; i++) {
+        const mf_regularizer *r = mf_loaded_vtable(mf_instance_plugin(m->regularizers[i]));
+        if (mf_model_has_regularizer(m, i) && r->flags & flag) return true;
+    }
+    return false;
+}
+
 static mf_tensor *blocks(mf_model *m, mf_model_graph *mg, mf_tensor *x)
 {
     const mf_model_config *c = &m->config->model;
@@ -108,6 +117,9 @@ static mf_tensor *blocks(mf_model *m, mf_model_graph *mg, mf_tensor *x)
                                       .history = cache ? &history : NULL,
                                       .keep = mg->shape.want_prob,
                                       .attention = mg->shape.want_attention > 0,
+                                      .outputs =
+                                          mg->shape.mode != MF_MODE_GENERATE &&
+                                          has_regularizer_with(m, MF_REGULARIZER_OUTPUTS),
                                       .trace = mg->shape.want_trace};
     for (int32_t l = 0; l < c->layers && mf_graph_status(mg->g) == MF_OK; l++) {
         m->env->layer = l;
@@ -153,11 +165,8 @@ static void inputs(const mf_model *m, mf_model_graph *mg)
 /* Whether a plugin reads the losses of tokens. */
 static bool wants_token_losses(const mf_model *m, const mf_model_graph *mg)
 {
-    for (int i = 0; i < m->config->n_regularizers; i++) {
-        const mf_regularizer *r = mf_loaded_vtable(mf_instance_plugin(m->regularizers[i]));
-        if (mf_model_has_regularizer(m, i) && r->flags & MF_REGULARIZER_TOKEN_LOSS) return true;
-    }
-    return m->token_tallies && mg->shape.mode == MF_MODE_TRAIN;
+    return has_regularizer_with(m, MF_REGULARIZER_TOKEN_LOSS) ||
+           (m->token_tallies && mg->shape.mode == MF_MODE_TRAIN);
 }
 
 static mf_tensor *above_0(mf_graph *g, mf_tensor *x)

@@ -354,6 +354,7 @@ static const char *unshared(const mf_model *m, int n)
         if (m->moe[i].config.experts % n != 0)
             return "in each block a number of experts that the ranks can share evenly";
         if (table->flags & MF_EXPERT_SEQUENCE) return "experts that look at single tokens";
+        if (table->flags & MF_EXPERT_PROB) return "experts that do not read probabilities";
     }
     if (c->n_adapters > 0) return "no adapters";
     if (c->model.share_layers) return "model.share_layers = no";

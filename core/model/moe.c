@@ -532,6 +532,25 @@ static mf_tensor *call_experts(const mf_moe_layer *layer, const mf_moe_settings 
     return adapt(s, MF_AT_EXPERT_OUT, ein, ein->x, y);
 }
 
+/* Sets the inputs and outputs of the experts in the record. An expert may write anything to the
+ * rows past offset[E], so these rows are replaced by zeros. */
+static void show_outputs(mf_graph *g, const mf_router_in *in, const mf_row_groups *groups,
+                         mf_tensor *y, mf_moe_out *out)
+{
+    const int32_t numbers[2] = {0, 1};
+    mf_routing *r = &out->routing;
+    mf_tensor *zero = mf_graph_const(g, MF_I32, mf_shape1(1), numbers),
+              *one = mf_graph_const(g, MF_I32, mf_shape1(1), numbers + 1);
+    mf_tensor *used =
+        mf_add(g, mf_minimum(g, groups->token, zero), one); /* 1, or past the end 0 */
+    mf_tensor *row = mf_mul(g, mf_add(g, mf_arange(g, r->rows), one), used);
+    r->expert_out = mf_gather_rows(g, y, mf_sub(g, row, one));
+    r->x = in->x;
+    r->offset = groups->offset;
+    r->row_token = groups->token;
+    r->row_gate = grouped_gates(g, out->gate, groups);
+}
+
 /* Calls the experts on the silent assignments, and returns the sum of their outputs times their
  * gates, which are 0, for each token. It is a call of its own, because only the gates get a
  * gradient: experts have no backward pass, and tallies and metrics do not count the call. */
@@ -570,8 +589,8 @@ static mf_tensor *assigned_experts(const mf_moe_layer *layer, const mf_moe_setti
     const int k = r->token ? 1 : r->rows / r->tokens;
     mf_row_groups groups = mf_group_rows(g, r->admitted, r->token, k, r->experts);
     const mf_expert *table = mf_loaded_vtable(mf_instance_plugin(layer->expert));
-    const bool gates =
-        (table->flags & MF_EXPERT_GATES) && !mf_adapters_at(layer->adapters, MF_AT_EXPERT_OUT);
+    const bool gates = (table->flags & MF_EXPERT_GATES) && !s->outputs &&
+                       !mf_adapters_at(layer->adapters, MF_AT_EXPERT_OUT);
     ein->gate = gates ? grouped_gates(g, out->gate, &groups) : NULL;
     ein->x = mf_dispatch_rows(g, in->x, &groups, r->token, k);
     ein->offset = groups.offset;
@@ -579,6 +598,7 @@ static mf_tensor *assigned_experts(const mf_moe_layer *layer, const mf_moe_setti
     mf_tensor *y = mf_experts_shared(s->ranks) ? mf_moe_shared_experts(layer, s->ranks, g, ein)
                                                : call_experts(layer, s, g, ein, out);
     if (!y) return NULL;
+    if (s->outputs) show_outputs(g, in, &groups, y, out);
     y = gates ? mf_return_rows(g, y, &groups, r->token, r->tokens, k)
               : mf_combine_rows(g, y, out->gate, &groups, r->token, r->tokens, k);
     return out->silent ? mf_add(g, y, silent_experts(layer, s, g, in, *ein, out)) : y;
@@ -623,6 +643,11 @@ int mf_moe_build(const mf_moe_layer *layer, const mf_moe_settings *s, mf_graph *
                         .mask = in->mask,
                         .positions = in->positions,
                         .sequence_ids = in->sequence_ids};
+    const mf_expert *table = mf_loaded_vtable(mf_instance_plugin(layer->expert));
+    if (table->flags & MF_EXPERT_PROB) {
+        ein.prob = r->prob;
+        ein.logits = r->logits;
+    }
     out->y = (r->dispatch ? slot_experts : assigned_experts)(layer, s, g, in, &ein, out);
     if (!out->y) return mf_graph_status(g);
     if (out->limited && !r->token && s->config->dropped != MF_DROPPED_RESIDUAL)

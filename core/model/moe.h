@@ -50,6 +50,7 @@ typedef struct mf_moe_settings {
     mf_plughost *plugins;
     bool keep;      /* keep prob, chosen, admitted and gate */
     bool attention; /* keep the inputs of the experts' attention */
+    bool outputs;   /* the record has the inputs and outputs of the experts */
     /* keep everything that `keep` keeps, and x, logits, score and the router's own choice */
     bool trace;
     /* routers with MF_ROUTER_SEQUENCE read these positions; NULL: the tokens of the graph */

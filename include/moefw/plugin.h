@@ -181,6 +181,9 @@ typedef struct mf_expert {
 /* Since 0.2. The expert reads later tokens of the sequence. A decoder then needs
  * moe.force_causal = yes. */
 #define MF_EXPERT_NOT_CAUSAL 4u
+/* Since 0.3. The expert reads in->prob or in->logits. Ranks then cannot share the experts
+ * (parallel.expert). */
+#define MF_EXPERT_PROB 8u
 
 typedef struct mf_regularizer {
     uint32_t size;
@@ -200,6 +203,10 @@ typedef struct mf_regularizer {
 
 /* The regularizer also has a loss in models without MoE layers (n = 0). */
 #define MF_REGULARIZER_ANY_MODEL 1u
+/* Since 0.3: loss or loss_of reads x, expert_out, offset, row_token and row_gate of the
+ * records. The outputs of all experts are then kept until the loss is computed, and experts do
+ * not apply their gates themselves. */
+#define MF_REGULARIZER_OUTPUTS 2u
 /* Since 0.3: loss_of reads token_loss. */
 #define MF_REGULARIZER_TOKEN_LOSS 4u
 /* Since 0.3: the regularizer takes experts and top_k from each record, or from

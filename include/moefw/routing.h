@@ -104,6 +104,15 @@ typedef struct mf_routing {
      * gate must be 0; no gradient reaches the expert or x through it. 0: the assignment counts.
      * NULL: all count. */
     mf_tensor *silent;
+    /* Completed by core for regularizers with MF_REGULARIZER_OUTPUTS, else NULL; all are NULL
+     * with soft routing. They have a row for each admitted assignment, grouped by expert as in
+     * mf_expert_in. Rows past offset[E] are 0. Silent assignments have no row. Gradients may
+     * flow into all that are not i32. */
+    mf_tensor *x;          /* [T,d]: input of the layer, f32 or bf16 */
+    mf_tensor *expert_out; /* [R,d]: outputs of the experts before the gates, f32 or bf16 */
+    mf_tensor *offset;     /* [E+1] i32: expert e has rows offset[e] .. offset[e+1]-1 */
+    mf_tensor *row_token;  /* [R] i32: token of each row, -1 past offset[E] */
+    mf_tensor *row_gate;   /* [R,1] f32: gate of each row */
 } mf_routing;
 
 typedef struct mf_expert_in {
@@ -124,6 +133,9 @@ typedef struct mf_expert_in {
     /* [R,1] f32: gate of each grouped assignment, for experts that declare MF_EXPERT_GATES;
      * NULL: core multiplies by the gate. Since 0.1: MF_HAS tells whether the field exists */
     mf_tensor *gate;
+    /* Since 0.3: the router's probabilities and logits of all tokens, [T,E] f32, for experts
+     * that declare MF_EXPERT_PROB. NULL if the router has none, and for shared experts. */
+    mf_tensor *prob, *logits;
 } mf_expert_in;
 
 /* Measurements of one MoE layer over the batch of a step. Padding is not counted. */

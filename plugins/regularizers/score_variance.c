@@ -3,8 +3,8 @@
  *
  *     loss = -mean over experts of the variance over real tokens of P_te
  *
- * The variance is divided by the number of tokens. The paper has a second loss, orthogonality
- * of the experts' outputs. It reads more than the routing record and is not implemented here.
+ * The variance is divided by the number of tokens. The paper's second loss, orthogonal outputs
+ * of the experts, is the regularizer `orthogonality`.
  * The losses of layers are averaged. The variance is over a micro-batch, so it depends on how a
  * batch is divided. */
 #include <moefw/moefw.h>

@@ -167,6 +167,11 @@ merged() {
     thin x default --set parallel.expert=2 --set expert.plugin=attention --set moe.force_causal=yes
     run ranks 2 "${words[@]}"
     refused 2 "parallel.expert with 2 ranks: expected experts that look at single tokens"
+    ${CC:-cc} -std=c17 -O1 -fPIC -shared -fvisibility=hidden -I"$srcdir/include" -I"$builddir/include" \
+        -o by_prob.so "$srcdir/tests/plugins/third_party/by_prob.c" -lm
+    thin x default --set parallel.expert=2 --set expert.plugin="$PWD/by_prob.so" --allow-config-plugins
+    run ranks 2 "${words[@]}"
+    refused 2 "parallel.expert with 2 ranks: expected experts that do not read probabilities"
     thin x default --set parallel.expert=2 --set train.lr=1000 --set train.clip=0 --set train.steps=60
     run ranks 2 "${words[@]}"
     echo "$output"

@@ -320,12 +320,15 @@ static int build(mf_harness *harness)
                                       .top_k = s->top_k,
                                       .capacity_factor = s->capacity,
                                       .gate_scale = 1};
-    const mf_moe_settings settings = {.config = &harness->config,
-                                      .capacity_factor = &harness->config.capacity_factor,
-                                      .labels = labels_of(s),
-                                      .plugins = harness->host,
-                                      .keep = true,
-                                      .history = s->places > 0 ? &harness->history : NULL};
+    const mf_moe_settings settings = {
+        .config = &harness->config,
+        .capacity_factor = &harness->config.capacity_factor,
+        .labels = labels_of(s),
+        .plugins = harness->host,
+        .keep = true,
+        .outputs = s->plugin->kind == MF_REGULARIZER &&
+                   (s->plugin->table.regularizer.flags & MF_REGULARIZER_OUTPUTS) != 0,
+        .history = s->places > 0 ? &harness->history : NULL};
     mf_tensor *x = harness->x;
     for (int32_t l = 0; l < s->layers; l++) {
         mf_router_in in = harness->in;

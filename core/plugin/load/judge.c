@@ -168,13 +168,13 @@ static const struct {
                     {"route", offsetof(mf_router, route), true}}},
     [MF_EXPERT] = {UP_TO(mf_expert, after_step),
                    sizeof(mf_expert),
-                   MF_EXPERT_SEQUENCE | MF_EXPERT_GATES | MF_EXPERT_NOT_CAUSAL,
+                   MF_EXPERT_SEQUENCE | MF_EXPERT_GATES | MF_EXPERT_NOT_CAUSAL | MF_EXPERT_PROB,
                    {{"init", offsetof(mf_expert, init), true},
                     {"forward", offsetof(mf_expert, forward), true}}},
     [MF_REGULARIZER] = {UP_TO(mf_regularizer, after_step),
                         sizeof(mf_regularizer),
-                        MF_REGULARIZER_ANY_MODEL | MF_REGULARIZER_TOKEN_LOSS |
-                            MF_REGULARIZER_UNEQUAL,
+                        MF_REGULARIZER_ANY_MODEL | MF_REGULARIZER_OUTPUTS |
+                            MF_REGULARIZER_TOKEN_LOSS | MF_REGULARIZER_UNEQUAL,
                         {{"init", offsetof(mf_regularizer, init), true},
                          {"loss", offsetof(mf_regularizer, loss), true}}},
     [MF_CONTROLLER] = {UP_TO(mf_controller, on_step),

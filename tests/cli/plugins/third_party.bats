@@ -15,7 +15,7 @@ setup_file() {
     export PKG_CONFIG_LIBDIR XDG_CONFIG_HOME="$BATS_FILE_TMPDIR/config" XDG_DATA_HOME="$BATS_FILE_TMPDIR/data"
     export PLUGINS="$XDG_DATA_HOME/moefw/plugins"
     local source kind
-    for source in "$srcdir"/tests/plugins/third_party/{ahead,by_id,conv,earlier,quantized}.c; do
+    for source in "$srcdir"/tests/plugins/third_party/{ahead,by_id,by_prob,conv,earlier,outputs,quantized}.c; do
         kind=$(sed -n 's/.*MF_PLUGIN_INIT[A-Z_]*(MF_\([A-Z]*\),.*/\1s/p' "$source" | tr '[:upper:]' '[:lower:]')
         mkdir -p "$PLUGINS/$kind"
         # shellcheck disable=SC2046
@@ -97,6 +97,23 @@ spoiled() {
     small small.ini --out run --set router.init_std=0
     grep -o '"ids":[-0-9.e]*' run/metrics.jsonl | head -1
     [[ $(grep -o '"ids":[-0-9.e]*' run/metrics.jsonl | head -1) == '"ids":1.38629'* ]]
+}
+
+@test "outputs of experts: sizes, gates and nothing past the last row" {
+    # the expert is x p, and p is 1 / E; its rows past the end are NaN
+    with regularizer.o outputs 'weight = 1'
+    for more in moe.gate_scale=1 train.dtype=bf16 train.recompute=block train.accumulate=2; do
+        rm -rf run
+        small small.ini --out run --set router.init_std=0 --set expert.plugin=by_prob --set "$more" --set train.lr=0
+        [ "$(grep -o '"o":0.0624[5-9]\|"o":0.0625' run/metrics.jsonl | wc -l)" -ge 3 ] || { grep -o '"o":[^,]*' run/metrics.jsonl; false; }
+    done
+    # silent assignments have no row: with them gates would not sum to 1
+    small small.ini --out silent --set router.plugin=densemix --set router.init_std=0 --set expert.plugin=by_prob --set train.lr=0
+    [ "$(grep -o '"o":0.0624[5-9]\|"o":0.0625' silent/metrics.jsonl | wc -l)" -ge 3 ] || { grep -o '"o":[^,]*' silent/metrics.jsonl; false; }
+    # soft routing has no rows
+    with regularizer.o outputs 'weight = 1' '[router]' 'plugin = soft'
+    small small.ini --out soft --set moe.force_causal=yes
+    grep -q '"o":0[,}]' soft/metrics.jsonl
 }
 
 @test "another number of experts a token while the run goes on, and after a restart" {

@@ -45,9 +45,9 @@ static const char *const weightless[] = {"hadamard",  "hash", "oracle", "random"
 static const char *const experts[] = {"attention", "mlp",          "swiglu",
                                       "grove",     "lora_experts", "mixed"};
 static const char *const regularizers[] = {
-    "cv_importance",      "cv_load",       "entropy", "gate_penalty", "l2_balance",
-    "importance2_load",   "load_balance",  "simbal",  "z_loss",       "erc",
-    "mutual_information", "score_variance"};
+    "cv_importance",      "cv_load",        "entropy",      "gate_penalty", "l2_balance",
+    "importance2_load",   "load_balance",   "simbal",       "z_loss",       "erc",
+    "mutual_information", "score_variance", "orthogonality"};
 enum {
     ROUTERS = sizeof routers / sizeof *routers,
     EXPERTS = sizeof experts / sizeof *experts,

@@ -52,6 +52,20 @@ static const published cases[] = {
     {REGULARIZER("score_variance"), .experts = 2, .top_k = 1, .batch = 1, .seq = 3, .dim = 2,
      .length = 2, .x = NUMBERS("x", 2, 0, 0, 1, 9, 9), .set = {NUMBERS(ROUTER_WEIGHT, EYE2)},
      .want = {NUMBERS("penalty", -.0935918)}},
+    /* One real token: the outputs of its experts are (1, 0) and (1, 1), or three of them. */
+    {REGULARIZER("orthogonality"), .experts = 3, .top_k = 2, .batch = 1, .seq = 2, .dim = 2,
+     .length = 1, .x = NUMBERS("x", 1, 1, 9, 9),
+     .set = {NUMBERS(ROUTER_WEIGHT, 1, 0, 0, 0, 0, 2),
+             NUMBERS(IN("weight"), 1, 0, 0, 0, EYE2, EYE2)},
+     .want = {NUMBERS("chosen", 2, 0, -1, -1), NUMBERS("penalty", 1.5)}},
+    {REGULARIZER("orthogonality"), .experts = 3, .top_k = 3, .batch = 1, .seq = 1, .dim = 2,
+     .x = NUMBERS("x", 1, 1),
+     .set = {NUMBERS(ROUTER_WEIGHT, 1, 0, 0, 0, 0, 2),
+             NUMBERS(IN("weight"), 1, 0, 0, 0, EYE2, 0, 0, 0, -2)},
+     .want = {NUMBERS("penalty", 4.5)}},
+    {REGULARIZER("orthogonality"), .experts = 3, .top_k = 1, .batch = 1, .seq = 1, .dim = 2,
+     .x = NUMBERS("x", 1, 1), .set = {NUMBERS(ROUTER_WEIGHT, 1, 0, 0, 0, 0, 2)},
+     .want = {NUMBERS("penalty", 0)}},
 };
 
 START_TEST(numbers_of_the_formulas)
