@@ -24,7 +24,7 @@ typedef struct sizes {
 typedef struct writer {
     const mf_session *session;
     const mf_config *c;
-    mf_moe_config moe; /* of the first block with experts; all blocks have the same */
+    mf_moe_config own; /* the [moe] of the first block with experts; all blocks have the same */
     const mf_family *family;
     mf_jw *w;
     sizes f;
@@ -58,7 +58,7 @@ static int plugin_sizes(writer *x)
     const mf_plugin_section *router = mf_model_router(&m, first);
     const mf_plugin_section *expert = mf_model_expert(&m, first);
     sizes *f = &x->f;
-    const double k = (double)x->moe.top_k;
+    const double k = (double)x->own.top_k;
     double hidden = 0, groups = 1, open = 1, sums = 0, scale = 1, limit = 0, alpha = 1;
     x->router = router->plugin;
     int rc = option(x, expert, "hidden", 0, &hidden);
@@ -67,9 +67,9 @@ static int plugin_sizes(writer *x)
     if (rc == MF_OK) rc = option(x, router, "groups", 1, &groups);
     if (rc == MF_OK) rc = option(x, router, "topk_groups", 1, &open);
     if (rc == MF_OK) rc = option(x, router, "renormalize", -1, &sums);
-    if (rc == MF_OK) rc = option(x, router, "scale", x->moe.gate_scale, &scale);
+    if (rc == MF_OK) rc = option(x, router, "scale", x->own.gate_scale, &scale);
     /* renormalize of a router: no, yes, auto */
-    f->renormalize = sums < 0 ? x->moe.renormalize == MF_RENORMALIZE_YES
+    f->renormalize = sums < 0 ? x->own.renormalize == MF_RENORMALIZE_YES
                               : sums == 1 || (sums == 2 && k > 1);
     f->expert_hidden = hidden > 0 ? (int64_t)hidden : 4 * x->c->model.dim;
     f->groups = (int64_t)groups;
@@ -91,8 +91,8 @@ static void find_sizes(writer *x)
     f->kv_heads = m->kv_heads > 0 ? m->kv_heads : m->heads;
     f->head_dim = mf_model_head_dim(m);
     f->seq = m->position == MF_POS_LEARNED && m->positions > 0 ? m->positions : m->seq;
-    f->experts = x->moe.experts;
-    f->top_k = x->moe.top_k;
+    f->experts = x->own.experts;
+    f->top_k = x->own.top_k;
     f->dense_hidden = m->ffn_hidden > 0 ? m->ffn_hidden : 4 * m->dim;
     f->latent = m->latent;
     f->latent_q = m->latent_q;
@@ -428,10 +428,10 @@ int mf_published_config(const mf_session *s, const mf_published_form *form, char
     const mf_model_settings m = mf_config_model(s->config);
     *ret = NULL;
     if (!x.w) return MF_ENOMEM;
-    x.moe = mf_model_moe(&m, -1);
+    x.own = mf_model_moe(&m, -1);
     find_sizes(&x);
     int rc = mf_judge_any_experts(&s->config->model) ? plugin_sizes(&x) : MF_OK;
-    find_shared(&x.f, &x.moe);
+    find_shared(&x.f, &x.own);
     mf_jw_object(x.w);
     mf_jw_key(x.w, "architectures");
     mf_jw_array(x.w);
