@@ -586,15 +586,18 @@ int mf_moe_build(const mf_moe_layer *layer, const mf_moe_settings *s, mf_graph *
     }
     if (mf_graph_status(g) != MF_OK) return mf_graph_status(g);
 
+    mf_router_in rows = *in; /* its x: what is dispatched to experts */
+    if (layer->down) rows.x = mf_moe_down(layer, s, g, in->x);
     mf_expert_in ein = {.size = sizeof ein,
                         .batch = in->batch,
                         .seq = in->seq,
                         .experts = r->experts,
-                        .seq_x = in->x,
+                        .seq_x = rows.x,
                         .mask = in->mask,
                         .positions = in->positions,
                         .sequence_ids = in->sequence_ids};
-    out->y = (r->dispatch ? slot_experts : assigned_experts)(layer, s, g, in, &ein, out);
+    out->y = (r->dispatch ? slot_experts : assigned_experts)(layer, s, g, &rows, &ein, out);
+    if (out->y && layer->up) out->y = mf_moe_up(layer, s, g, out->y);
     if (!out->y) return mf_graph_status(g);
     if (out->limited && !r->token && s->config->dropped != MF_DROPPED_RESIDUAL)
         out->y = mf_add(g, out->y, passed_on(s, g, in, out));
