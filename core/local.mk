@@ -141,6 +141,7 @@ CORE += core/model/model_config.c
 CORE += core/model/model_config.h
 CORE += core/model/moe.c
 CORE += core/model/moe.h
+CORE += core/model/moe_latent.c
 CORE += core/model/moe_ranks.c
 CORE += core/model/rope.c
 CORE += core/model/rope.h

@@ -246,6 +246,14 @@ static int make_one(mf_model *m, int32_t layer, int i, mf_adapter_turn turn)
     /* The output head has no point except its linear layer. */
     const uint32_t others = layer < 0 ? 0 : u->points & ~MF_POINT_BIT(MF_AT_LINEAR);
     if (u->n_sites == 0 && others == 0) return MF_OK;
+    const uint32_t experts = MF_POINT_BIT(MF_AT_EXPERT_IN) | MF_POINT_BIT(MF_AT_EXPERT_OUT);
+    if (layer >= 0 && others & experts && mf_model_moe(m->config, layer).latent > 0 &&
+        m->adapter_plugins[i]->descriptor->host_size <= offsetof(mf_host, layer_dims))
+        return fault(
+            s,
+            "moe.latent: expected a plugin that was built with headers of 0.3 or newer, "
+            "which knows expert_dim, found plugin %s",
+            s->plugin);
     const char *path = path_of(m, s, table, layer, turn);
     if (!path) return MF_ENOMEM;
     const int first = mf_store_count(m->store);

@@ -18,6 +18,7 @@ static const mf_option block_options[] = {
     OWN(REAL, capacity_factor, 1e6, "rows an expert takes, in even shares"),
     OWN(INT, shared_experts, MF_SHARED_MAX, "experts that every token visits besides"),
     OWN(INT, shared_hidden, 1048576, "hidden width of shared experts"),
+    OWN(INT, latent, 65536, "width of the rows of routed experts; 0: dim"),
     MF_OPTION_ENUM(
         mf_block_section, renormalize, "auto", sums_of_gates,
         "gates of a token sum to 1; auto: as in [moe], and if that is auto, if top_k "
@@ -120,6 +121,7 @@ static mf_moe_config with(const mf_block_section *b, mf_moe_config moe)
     if (b->capacity_factor >= 0) moe.capacity_factor = b->capacity_factor;
     if (b->shared_experts >= 0) moe.shared_experts = b->shared_experts;
     if (b->shared_hidden >= 0) moe.shared_hidden = b->shared_hidden;
+    if (b->latent >= 0) moe.latent = b->latent;
     if (b->renormalize != MF_RENORMALIZE_AUTO) moe.renormalize = b->renormalize;
     return moe;
 }
@@ -200,6 +202,7 @@ static const char *reshapes(const mf_moe_config *a, const mf_moe_config *b)
 {
     if (a->experts != b->experts) return "experts";
     if (a->shared_experts != b->shared_experts) return "shared_experts";
+    if (a->latent != b->latent) return "latent";
     return a->shared_hidden != b->shared_hidden ? "shared_hidden" : NULL;
 }
 
@@ -221,6 +224,10 @@ static void judge_block(mf_config_faults *j, const mf_model_settings *s,
         mf_config_fault(j, b->section, "capacity_factor", NULL, NULL,
                         "expected at least 0, or -1 for the value of [moe], found %g",
                         b->capacity_factor);
+    if (own.latent > s->model.dim)
+        mf_config_fault(j, b->section, "latent", "model.dim", NULL,
+                        "expected at most model.dim (%lld), found %lld",
+                        (long long)s->model.dim, (long long)own.latent);
     if (own.shared_experts == 0 && b->shared_hidden > 0)
         mf_config_fault(j, b->section, "shared_hidden", NULL, NULL,
                         "it is about shared experts, and the block has none");

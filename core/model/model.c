@@ -40,7 +40,9 @@ mf_dims mf_model_dims_of(const mf_model *m, int32_t layer)
                      .raw_gates = m->gate_form == MF_GATE_RAW,
                      .normal_start = c->init == MF_START_NORMAL,
                      .start_std = c->init_std,
-                     .head_dim = (int32_t)mf_model_head_dim(c)};
+                     .head_dim = (int32_t)mf_model_head_dim(c),
+                     .expert_dim = moe.latent > 0 ? moe.latent : c->dim,
+                     .model_dim = c->dim};
 }
 
 /* mf_host.layer_dims */
@@ -156,10 +158,13 @@ static int new_moe_layer(mf_model *m, int32_t layer, bool select_bias)
     if (rc == MF_OK)
         rc = mf_instance_new(m->plugins, router, path, c->ini, own->section, keys_of(own),
                              own->section, &dims, &ml->router);
+    mf_dims of_rows = dims;
+    of_rows.dim = (int32_t)dims.expert_dim;
     snprintf(path, sizeof path, "layers.%d.expert", from);
+    if (rc == MF_OK && ml->config.latent > 0) rc = mf_moe_latent_declare(m->store, ml, from, c);
     if (rc == MF_OK)
         rc = mf_instance_new(m->plugins, expert, path, c->ini, of->section, keys_of(of),
-                             of->section, &dims, &ml->expert);
+                             of->section, &of_rows, &ml->expert);
     if (rc == MF_OK && ml->config.shared_experts > 0)
         rc = new_shared_experts(m, ml, from, of, dims);
     ml->adapters = &m->adapters[layer];

@@ -15,6 +15,7 @@
  *   - layers.N.attention.{active,lr_scale}: buffers, if heads can be switched off
  *     (model/heads.h)
  *   - layers.N.router.*, layers.N.expert.*, layers.N.shared.*, layers.N.shared_gate.weight
+ *   - layers.N.moe.{down,up}.weight, layers.N.moe.latent_norm with moe.latent
  *   - layers.N.ffn.*, layers.N.moe.select_bias (a buffer)
  *   - layers.N.NAME.* of adapters, adapter.NAME.* of adapters of the output head
  *     (model/adapters.h)

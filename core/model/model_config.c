@@ -183,6 +183,7 @@ static const char *const orders[] = {"token", "rank", NULL};
 static const char *const choices_of_gate[] = {"new", "first", NULL};
 static const char *const dropped_ways[] = {"residual", "input", "scaled_input", NULL};
 
+static const char *const latent_norms[] = {"no", "rmsnorm", NULL};
 static const char *const sums_of_gates[] = {"no", "yes", "auto", NULL};
 
 static const mf_option moe_options[] = {
@@ -234,6 +235,12 @@ static const mf_option moe_options[] = {
     MF_SECTION_REAL(mf_moe_config, gate_scale, "1", 0, 1e6, "factor on all gates"),
     MF_SECTION_BOOL(mf_moe_config, force_causal, "no",
                     "allow routers that look ahead in a decoder"),
+    MF_SECTION_INT(
+        mf_moe_config, latent, "0", 0, 65536,
+        "width of the rows that routed experts get and give, behind one linear layer "
+        "and before another; 0: dim"),
+    MF_OPTION_ENUM(mf_moe_config, latent_norm, "no", latent_norms,
+                   "latent: normalise the rows before experts"),
     MF_END_OPTIONS};
 
 static const mf_option router_options[] = {
@@ -476,8 +483,19 @@ void mf_moe_config_settle(mf_moe_config *m)
         m->renormalize = m->top_k > 1 ? MF_RENORMALIZE_YES : MF_RENORMALIZE_NO;
 }
 
-static void judge_moe(mf_config_faults *j, const mf_moe_config *m)
+static void judge_moe(mf_config_faults *j, const mf_model_settings *s)
 {
+    const mf_moe_config *m = &s->moe;
+    bool latent = m->latent > 0;
+    for (int i = 0; i < s->n_blocks; i++)
+        latent = latent || s->blocks[i].latent > 0;
+    if (m->latent_norm != MF_LATENT_NO_NORM && !latent)
+        mf_config_fault(j, "moe", "latent_norm", "moe.latent", NULL,
+                        "it is about moe.latent, which is 0 here");
+    if (m->latent > s->model.dim)
+        mf_config_fault(j, "moe", "latent", "model.dim", NULL,
+                        "expected at most model.dim (%lld), found %lld",
+                        (long long)s->model.dim, (long long)m->latent);
     if (m->top_k > m->experts)
         mf_config_fault(j, "moe", "top_k", "moe.experts", NULL,
                         "expected at most as many as experts (%lld), found %lld",
@@ -497,6 +515,6 @@ void mf_model_config_judge(mf_config_faults *j, const mf_model_settings *s)
 {
     judge_model(j, &s->model);
     judge_tasks(j, s);
-    judge_moe(j, &s->moe);
+    judge_moe(j, s);
     mf_block_config_judge(j, s);
 }

@@ -31,6 +31,7 @@ typedef enum mf_priority {
 } mf_priority;
 typedef enum mf_admit { MF_ADMIT_TOKEN, MF_ADMIT_RANK } mf_admit;
 typedef enum mf_dropped { MF_DROPPED_RESIDUAL, MF_DROPPED_INPUT, MF_DROPPED_SCALED } mf_dropped;
+typedef enum mf_latent_norm { MF_LATENT_NO_NORM, MF_LATENT_RMS } mf_latent_norm;
 typedef enum mf_ffn { MF_FFN_RELU, MF_FFN_GELU, MF_FFN_SWIGLU, MF_FFN_GELU_TANH } mf_ffn;
 typedef enum mf_bias { MF_BIAS_AUTO, MF_BIAS_NO, MF_BIAS_YES } mf_bias;
 typedef enum mf_qk_norm { MF_QK_NONE, MF_QK_HEAD, MF_QK_ALL } mf_qk_norm;
@@ -138,6 +139,8 @@ typedef struct mf_moe_config {
     double gate_scale;   /* factor on all gates; default 1 */
     /* Allows routers and experts that read later tokens in a decoder. */
     int64_t force_causal;
+    int64_t latent;      /* width of the rows of routed experts; 0: dim (model/moe.h) */
+    int64_t latent_norm; /* mf_latent_norm */
 } mf_moe_config;
 
 /* [block.NAME]: keys of [moe] for the blocks that `layers` lists (model/layer_config.c). -1, or
@@ -148,6 +151,7 @@ typedef struct mf_block_section {
     int64_t experts, top_k;
     double capacity_factor;
     int64_t shared_experts, shared_hidden;
+    int64_t latent;
     int64_t renormalize; /* after loading MF_RENORMALIZE_NO or _YES */
 } mf_block_section;
 

@@ -534,8 +534,8 @@ static mf_tensor *call_experts(const mf_moe_layer *layer, const mf_moe_settings 
 
 /* Sets the inputs and outputs of the experts in the record. An expert may write anything to the
  * rows past offset[E], so these rows are replaced by zeros. */
-static void show_outputs(mf_graph *g, const mf_router_in *in, const mf_row_groups *groups,
-                         mf_tensor *y, mf_moe_out *out)
+static void show_outputs(mf_graph *g, const mf_row_groups *groups, mf_tensor *y,
+                         mf_moe_out *out)
 {
     const int32_t numbers[2] = {0, 1};
     mf_routing *r = &out->routing;
@@ -545,7 +545,6 @@ static void show_outputs(mf_graph *g, const mf_router_in *in, const mf_row_group
         mf_add(g, mf_minimum(g, groups->token, zero), one); /* 1, or past the end 0 */
     mf_tensor *row = mf_mul(g, mf_add(g, mf_arange(g, r->rows), one), used);
     r->expert_out = mf_gather_rows(g, y, mf_sub(g, row, one));
-    r->x = in->x;
     r->offset = groups->offset;
     r->row_token = groups->token;
     r->row_gate = grouped_gates(g, out->gate, groups);
@@ -598,7 +597,7 @@ static mf_tensor *assigned_experts(const mf_moe_layer *layer, const mf_moe_setti
     mf_tensor *y = mf_experts_shared(s->ranks) ? mf_moe_shared_experts(layer, s->ranks, g, ein)
                                                : call_experts(layer, s, g, ein, out);
     if (!y) return NULL;
-    if (s->outputs) show_outputs(g, in, &groups, y, out);
+    if (s->outputs) show_outputs(g, &groups, y, out);
     y = gates ? mf_return_rows(g, y, &groups, r->token, r->tokens, k)
               : mf_combine_rows(g, y, out->gate, &groups, r->token, r->tokens, k);
     return out->silent ? mf_add(g, y, silent_experts(layer, s, g, in, *ein, out)) : y;
@@ -635,11 +634,13 @@ int mf_moe_build(const mf_moe_layer *layer, const mf_moe_settings *s, mf_graph *
     }
     if (mf_graph_status(g) != MF_OK) return mf_graph_status(g);
 
+    mf_router_in rows = *in; /* its x: what is dispatched to experts */
+    if (layer->down) rows.x = mf_moe_down(layer, s, g, in->x);
     mf_expert_in ein = {.size = sizeof ein,
                         .batch = in->batch,
                         .seq = in->seq,
                         .experts = r->experts,
-                        .seq_x = in->x,
+                        .seq_x = rows.x,
                         .mask = in->mask,
                         .positions = in->positions,
                         .sequence_ids = in->sequence_ids};
@@ -648,8 +649,10 @@ int mf_moe_build(const mf_moe_layer *layer, const mf_moe_settings *s, mf_graph *
         ein.prob = r->prob;
         ein.logits = r->logits;
     }
-    out->y = (r->dispatch ? slot_experts : assigned_experts)(layer, s, g, in, &ein, out);
+    out->y = (r->dispatch ? slot_experts : assigned_experts)(layer, s, g, &rows, &ein, out);
+    if (out->y && layer->up) out->y = mf_moe_up(layer, s, g, out->y);
     if (!out->y) return mf_graph_status(g);
+    if (r->expert_out) r->x = in->x;
     if (out->limited && !r->token && s->config->dropped != MF_DROPPED_RESIDUAL)
         out->y = mf_add(g, out->y, passed_on(s, g, in, out));
     if (layer->shared) out->y = mf_add(g, out->y, shared_experts(layer, s, g, in, r->tokens));

@@ -33,6 +33,8 @@ typedef struct mf_moe_layer {
     mf_ctx *router, *expert;
     mf_ctx *shared;              /* shared experts; NULL: the layer has none */
     mf_param *shared_gate;       /* [shared_experts, d]; NULL: gates are 1 */
+    /* with moe.latent: [l,d], [d,l], and [l] or NULL */
+    mf_param *down, *up, *latent_norm;
     mf_param *select_bias;       /* [E], NULL unless a controller requests it */
     const mf_adapters *adapters; /* adapters of the block; NULL: none */
 } mf_moe_layer;
@@ -113,6 +115,22 @@ typedef struct mf_moe_out {
 /* Adds the layer to the graph. Returns the graph's status. */
 int mf_moe_build(const mf_moe_layer *layer, const mf_moe_settings *settings, mf_graph *g,
                  const mf_router_in *in, mf_moe_out *out);
+
+/* A latent width around the experts (moe.latent; Elango et al. 2026, LatentMoE):
+ *
+ *     x [T,d] -> x' = norm(x down^T) [T,l] -> dispatch, experts of width l, sum by gates
+ *             -> y = y' up^T [T,d]
+ *
+ * The router, shared experts and what dropped assignments add read x.
+ *
+ * mf_moe_latent_declare declares the parameters of a layer with names of block `from`. The
+ * other functions add the nodes before dispatch and after the sum. */
+int mf_moe_latent_declare(mf_store *store, mf_moe_layer *layer, int from,
+                          const mf_model_settings *c);
+mf_tensor *mf_moe_down(const mf_moe_layer *layer, const mf_moe_settings *s, mf_graph *g,
+                       mf_tensor *x);
+mf_tensor *mf_moe_up(const mf_moe_layer *layer, const mf_moe_settings *s, mf_graph *g,
+                     mf_tensor *y);
 
 /* Adds only the router and its choice, not capacity and experts. Returns the graph's status. */
 int mf_moe_choose(const mf_moe_layer *layer, const mf_moe_settings *settings, mf_graph *g,

@@ -104,7 +104,8 @@ typedef struct mf_dims {
     /* layer: index of the block; -1 for instances of the whole model and of the output head.
      * n_layers: number of blocks */
     int32_t layer, n_layers;
-    int32_t dim;            /* d: width of the residual stream */
+    /* d: width of the residual stream; for experts, of the rows that they get and give */
+    int32_t dim;
     int32_t experts, top_k; /* E: number of experts; k: experts per token */
     int32_t heads, kv_heads;
     int32_t vocab; /* number of token ids */
@@ -123,6 +124,11 @@ typedef struct mf_dims {
     int32_t normal_start;
     double start_std; /* model.init_std */
     int32_t head_dim; /* width of an attention head; since 0.2 */
+    /* Since 0.3. expert_dim: width of the rows that routed experts get and give: dim of the
+     * model, or moe.latent; in the dimensions of an expert, dim is this width, too. model_dim:
+     * width of the residual stream, whatever the instance. With 32 bits the first of them
+     * would lie in the padding of the struct of 0.2. */
+    int64_t expert_dim, model_dim;
 } mf_dims;
 
 /* ---- the five kinds; each table begins with its size ---- */

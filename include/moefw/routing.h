@@ -108,11 +108,13 @@ typedef struct mf_routing {
      * with soft routing. They have a row for each admitted assignment, grouped by expert as in
      * mf_expert_in. Rows past offset[E] are 0. Silent assignments have no row. Gradients may
      * flow into all that are not i32. */
-    mf_tensor *x;          /* [T,d]: input of the layer, f32 or bf16 */
-    mf_tensor *expert_out; /* [R,d]: outputs of the experts before the gates, f32 or bf16 */
-    mf_tensor *offset;     /* [E+1] i32: expert e has rows offset[e] .. offset[e+1]-1 */
-    mf_tensor *row_token;  /* [R] i32: token of each row, -1 past offset[E] */
-    mf_tensor *row_gate;   /* [R,1] f32: gate of each row */
+    mf_tensor *x; /* [T,d]: input of the layer, f32 or bf16 */
+    /* [R,d], or [R,l] with moe.latent = l: outputs of the experts before the gates, f32 or
+     * bf16 */
+    mf_tensor *expert_out;
+    mf_tensor *offset;    /* [E+1] i32: expert e has rows offset[e] .. offset[e+1]-1 */
+    mf_tensor *row_token; /* [R] i32: token of each row, -1 past offset[E] */
+    mf_tensor *row_gate;  /* [R,1] f32: gate of each row */
 } mf_routing;
 
 typedef struct mf_expert_in {

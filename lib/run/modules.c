@@ -11,13 +11,15 @@
 /* Beginnings of parameter names, without "layers.N.". All other parameters of a block belong to
  * adapters; their names begin with the section's NAME or the plugin's `path`. */
 static const struct {
-    const char *name, *begins[4];
+    const char *name, *begins[6];
 } modules[MF_MODEL_MODULES] = {
     [MF_MODULE_EMBEDDING] = {"embedding", {"embed.", "position.", "token_type."}},
     [MF_MODULE_ATTENTION] = {"attention", {"attention."}},
     [MF_MODULE_DENSE] = {"dense", {"ffn."}},
     [MF_MODULE_ROUTER] = {"router", {"router."}},
-    [MF_MODULE_EXPERTS] = {"experts", {"expert.", "shared.", "shared_gate."}},
+    [MF_MODULE_EXPERTS] = {"experts",
+                           {"expert.", "shared.", "shared_gate.", "moe.down.", "moe.up.",
+                            "moe.latent_norm"}},
     [MF_MODULE_NORMS] = {"norms", {"norm.", "norm1.", "norm2.", "embed_norm."}},
     [MF_MODULE_HEAD] = {"head", {"head.", "pooler."}},
     [MF_MODULE_ADAPTERS] = {"adapters", {"adapter."}},
@@ -34,7 +36,7 @@ mf_module mf_module_of(const char *name)
     const bool in_block = strncmp(name, "layers.", 7) == 0 && strchr(name + 7, '.');
     if (in_block) name = strchr(name + 7, '.') + 1;
     for (int i = 0; i < MF_MODEL_MODULES; i++)
-        for (int k = 0; k < 4 && modules[i].begins[k]; k++)
+        for (int k = 0; k < 6 && modules[i].begins[k]; k++)
             if (strncmp(name, modules[i].begins[k], strlen(modules[i].begins[k])) == 0)
                 return (mf_module)i;
     return in_block ? MF_MODULE_ADAPTERS : MF_MODULE_OTHER;

@@ -33,15 +33,17 @@ static int init(void *self, mf_ctx *ctx, const void *conf_, const mf_dims *dims)
     state *s = self;
     s->conf = *(const conf *)conf_;
     const bool shared = s->conf.mode == SHARED;
-    const int64_t d = dims->dim, E = dims->experts;
+    const int64_t d = MF_HAS(dims, mf_dims, expert_dim) ? dims->expert_dim : dims->dim,
+                  E = dims->experts;
     const uint32_t split = shared ? 0u : MF_PARAM_BY_EXPERT;
     const mf_init weight = dims->normal_start
                                ? mf_init_of(MF_INIT_NORMAL, dims->start_std, split)
                                : mf_init_of(MF_INIT_KAIMING, 1, split);
     const mf_init bias = mf_init_of(dims->normal_start ? MF_INIT_ZERO : MF_INIT_UNIFORM,
                                     1 / sqrt((double)d), split | MF_PARAM_NO_DECAY);
-    int rc =
-        mf->param(ctx, "weight", shared ? mf_shape2(2 * d, d) : mf_shape3(E, 2 * d, d), weight);
+    const int64_t from = s->conf.condition == EMBEDDING ? dims->dim : d;
+    int rc = mf->param(ctx, "weight",
+                       shared ? mf_shape2(2 * d, from) : mf_shape3(E, 2 * d, from), weight);
     if (rc == MF_OK)
         rc = mf->param(ctx, "bias", shared ? mf_shape1(2 * d) : mf_shape2(E, 2 * d), bias);
     if (rc == MF_OK && s->conf.condition == EMBEDDING) rc = mf->tap(ctx, 0, MF_AT_BLOCK_IN);

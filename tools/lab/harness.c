@@ -93,6 +93,8 @@ static mf_dims dims_of(const mf_harness *harness, int32_t layer)
                      .layer = layer,
                      .n_layers = s->of_layers > 0 ? s->of_layers : s->layers,
                      .dim = s->dim,
+                     .expert_dim = s->dim,
+                     .model_dim = s->dim,
                      .experts = s->experts,
                      .top_k = s->top_k,
                      .heads = MF_HARNESS_HEADS,

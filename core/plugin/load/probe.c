@@ -38,6 +38,8 @@ static void try_init(int i, const mf_loaded *plugin)
                           .layer = 0,
                           .n_layers = 2,
                           .dim = 16,
+                          .expert_dim = 16,
+                          .model_dim = 16,
                           .experts = 4,
                           .top_k = 2,
                           .heads = 2,

@@ -15,7 +15,8 @@ enum { LAYER_SETTINGS = 32 };
 static inline bool layer_weightless(int n, const char *const *set)
 {
     static const char *const routers[] = {"router.plugin=hash", "router.plugin=oracle",
-                                          "router.plugin=random", "router.plugin=takes_all"};
+                                          "router.plugin=random", "router.plugin=soft",
+                                          "router.plugin=takes_all"};
     for (int i = 0; i < n; i++)
         for (size_t k = 0; k < sizeof routers / sizeof *routers; k++)
             if (strcmp(set[i], routers[k]) == 0) return true;

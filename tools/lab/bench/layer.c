@@ -10,6 +10,8 @@ mf_dims mf_lab_dims(const mf_lab_layer *l, int32_t layer)
                      .layer = layer,
                      .n_layers = 1,
                      .dim = l->dim,
+                     .expert_dim = l->dim,
+                     .model_dim = l->dim,
                      .experts = l->experts,
                      .top_k = l->top_k,
                      .heads = 1,

@@ -29,6 +29,7 @@ static void count_experts(const mf_model *m, mf_plan_model *ret)
         int64_t a = ret->common, b = m->moe[i].config.experts;
         ret->experts += (double)b;
         ret->top_k += (double)m->moe[i].config.top_k;
+        ret->row_dim += (double)mf_model_dims_of(m, m->moe[i].layer).expert_dim;
         while (a > 0) { /* Euclid */
             const int64_t rest = b % a;
             b = a;
@@ -38,6 +39,7 @@ static void count_experts(const mf_model *m, mf_plan_model *ret)
     }
     ret->experts /= m->n_moe > 0 ? m->n_moe : 1;
     ret->top_k /= m->n_moe > 0 ? m->n_moe : 1;
+    ret->row_dim /= m->n_moe > 0 ? m->n_moe : 1;
 }
 
 int mf_plan_describe(mf_session *s, mf_plan_model *ret)

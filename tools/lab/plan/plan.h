@@ -14,7 +14,8 @@
 /* The sizes of a model that the formula uses. */
 typedef struct mf_plan_model {
     double layers, moe_layers;
-    double dim;
+    double dim, row_dim; /* width of the residual stream, and of the rows of experts; row_dim 0:
+                          * the same */
     double attention; /* width of scores and values: number of heads x size of a head; half of
                        * this with a window in every second layer */
     double seq;

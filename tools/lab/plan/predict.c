@@ -83,18 +83,25 @@ static void add_blocks(parts *p, const mf_plan_model *m, const mf_plan_cluster *
     p->host += layers * c->fit.host_us * 1e-6 * PASSES;
 }
 
+/* Width of the rows that experts get and give. */
+static double row_dim(const mf_plan_model *m)
+{
+    return m->row_dim > 0 ? m->row_dim : m->dim;
+}
+
 static void add_experts(parts *p, const mf_plan_model *m, const mf_plan_cluster *c,
                         const mf_plan_layout *l, const rates *r, double own)
 {
     const double ep = (double)l->expert, etp = (double)l->expert_tensor,
                  layers = m->moe_layers / (double)l->pipeline,
                  weights = m->expert / m->moe_layers / m->experts, /* size of one expert */
-        hidden = weights / (3 * m->dim), rows = own * ep * etp * m->top_k / m->experts,
+        hidden = weights / (3 * row_dim(m)), rows = own * ep * etp * m->top_k / m->experts,
                  loaded = repeated(c) * c->software.imbalance;
-    p->compute += loaded * (6 * weights * m->top_k * own * layers / r->gemm *
-                                (rows + c->fit.half_expert_rows) / rows +
-                            r->quantize * c->fit.token_bytes * own * (m->dim * etp + hidden) *
-                                m->top_k * layers * BF16 / r->memory);
+    p->compute +=
+        loaded * (6 * weights * m->top_k * own * layers / r->gemm *
+                      (rows + c->fit.half_expert_rows) / rows +
+                  r->quantize * c->fit.token_bytes * own * (row_dim(m) * etp + hidden) *
+                      m->top_k * layers * BF16 / r->memory);
     p->host += layers * c->fit.host_expert_us * 1e-6 * PASSES * m->experts / ep;
 }
 
@@ -104,7 +111,7 @@ static void add_rows(parts *p, const mf_plan_model *m, const mf_plan_cluster *c,
                      const mf_plan_layout *l, const mf_plan_step *s, const rates *r, double own)
 {
     const double ep = (double)l->expert, etp = (double)l->expert_tensor,
-                 bytes = (s->row_bytes > 0 ? s->row_bytes : BF16) * m->dim,
+                 bytes = (s->row_bytes > 0 ? s->row_bytes : BF16) * row_dim(m),
                  nodes = larger(1, ep * etp / (double)c->cluster.per_node), inside = ep / nodes,
                  sends = SENDS * m->moe_layers / (double)l->pipeline,
                  copies = own * m->top_k * bytes * c->software.imbalance;
