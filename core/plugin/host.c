@@ -507,6 +507,7 @@ static const mf_host table = {
     .count = mf_host_count,
     .sum = mf_host_sum,
     .count_scores = mf_host_count_scores,
+    .copy_row = mf_host_copy_row,
 };
 
 /* The table that plugins get, followed by functions that report that they are missing. */

@@ -153,6 +153,16 @@ typedef struct mf_host {
     /* Requests a tally of core in each MoE layer [init]: /layers.N.moe.NAME, [E,bins]
      * (mf_score_count). Controllers may also request it, although they build no graph. */
     int (*count_scores)(mf_ctx *ctx, const char *name, const mf_score_count *what);
+
+    /* ---- since 0.3: experts that begin again [step] ---- */
+    /* Copies a row of a parameter, from dimension 0, to another row, and sets the optimizer's
+     * moments of the new row to 0. Only on_step of a controller may call it. name: a full name;
+     * its leading '/' may be missing. noise: standard deviation of normal numbers that are
+     * added, in units of the root mean square of the row; they depend on the name, the step and
+     * `to` only. Moments that have another shape than the parameter (adafactor) stay as they
+     * are. MF_ENOTFOUND: there is no such parameter, or it belongs to an expert without
+     * MF_PARAM_BY_EXPERT. MF_ECONFIG: it is frozen, or ranks share the experts. */
+    int (*copy_row)(mf_ctx *ctx, const char *name, int64_t to, int64_t from, double noise);
 } mf_host;
 
 /* All parts of the tally are integers of magnitude below 2^24. Then the sum is exact, in any
@@ -166,7 +176,7 @@ typedef struct mf_host {
     "moefw host: fail log param buffer use data find live set_live get_live op custom "        \
     "constant status shape dtype training metric freeze rebuild history extension "            \
     "head_importance want tap site head_gates at print want_live tally count sum "             \
-    "count_scores"
+    "count_scores copy_row"
 
 #ifdef __cplusplus
 }
