@@ -192,6 +192,7 @@ CORE += core/ops/stride.c
 CORE += core/ops/stride.h
 CORE += core/ops/table.c
 CORE += core/ops/unary.c
+CORE += core/plugin/copy_row.c
 CORE += core/plugin/crash.c
 CORE += core/plugin/crash.h
 CORE += core/plugin/guard.c

@@ -16,6 +16,7 @@ PLUGINS += plugins/controllers/plateau.so
 PLUGINS += plugins/controllers/prune.so
 PLUGINS += plugins/controllers/quantile_bias.so
 PLUGINS += plugins/controllers/replay_changes.so
+PLUGINS += plugins/controllers/revive.so
 PLUGINS += plugins/controllers/schedule.so
 PLUGINS += plugins/controllers/sentinel.so
 PLUGINS += plugins/controllers/smebu.so

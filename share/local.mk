@@ -69,11 +69,14 @@ template_DATA += share/template/plugin.ini.in
 template_DATA += share/template/regularizer.c.in
 template_DATA += share/template/router.c.in
 
-# Programs that use libmoefw.
+# Programs that use libmoefw, and plugins.
 examples_DATA =
+examples_DATA += share/examples/by_loss.c
 examples_DATA += share/examples/own_router.cc
 examples_DATA += share/examples/router.py
 examples_DATA += share/examples/router.rs
+examples_DATA += share/examples/silent.c
+examples_DATA += share/examples/tally.c
 examples_DATA += share/examples/text_server.c
 examples_DATA += share/examples/train_own_batches.c
 examples_DATA += share/examples/two_models.c

@@ -524,6 +524,7 @@ static const mf_host table = {
     .sum = mf_host_sum,
     .count_scores = mf_host_count_scores,
     .layer_dims = host_layer_dims,
+    .copy_row = mf_host_copy_row,
 };
 
 /* The table that plugins get, followed by functions that report that they are missing. */

@@ -635,7 +635,10 @@ int mf_instance_on_step(mf_ctx *ctx, const mf_step *step)
 {
     call c;
     enter(&c, ctx, MF_PHASE_STEP, "on_step", NULL);
-    return leave(&c, ctx->plugin->table.controller.on_step(ctx->self, ctx, step));
+    ctx->host->copied_rows = false;
+    const int rc = leave(&c, ctx->plugin->table.controller.on_step(ctx->self, ctx, step));
+    if (ctx->host->copied_rows) mf_store_refresh_bf16(ctx->host->store);
+    return rc;
 }
 
 int mf_instance_after_step(mf_ctx *ctx, const mf_step *step)

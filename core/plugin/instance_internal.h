@@ -56,6 +56,7 @@ struct mf_plughost {
     mf_arena *arena;
     struct mf_tallies *tallies; /* the tallies of the model (plugin/tallies.h) */
     bool experts_shared;        /* several ranks share the experts (parallel.expert) */
+    bool copied_rows;           /* the running on_step has copied rows of parameters */
     bool muted;                 /* mf_host.count and metric add nothing (mf_instance_mute) */
     mf_live_slot *live;
     int n_live, room_live;
@@ -125,6 +126,9 @@ int mf_plughost_keep_metric(mf_ctx *ctx, const mf_graph *g, const char *name, mf
 float *mf_instance_values(mf_ctx *ctx, mf_param *p);
 /* Ends the use of copies. MF_EPLUGIN: the plugin has written to one. */
 int mf_instance_check_values(mf_ctx *ctx);
+
+/* Implements mf_host.copy_row. */
+int mf_host_copy_row(mf_ctx *ctx, const char *name, int64_t to, int64_t from, double noise);
 
 /* Returns the instance whose function runs in this thread; NULL: none. */
 mf_ctx *mf_instance_now(void);

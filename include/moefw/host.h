@@ -159,6 +159,16 @@ typedef struct mf_host {
      * whose own dimensions are those of the first block with experts. The caller sets
      * ret->size. MF_ENOTFOUND: there is no such block, or the block has no experts. */
     int (*layer_dims)(mf_ctx *ctx, int32_t layer, mf_dims *ret);
+
+    /* ---- since 0.3: experts that begin again [step] ---- */
+    /* Copies a row of a parameter, from dimension 0, to another row, and sets the optimizer's
+     * moments of the new row to 0. Only on_step of a controller may call it. name: a full name;
+     * its leading '/' may be missing. noise: standard deviation of normal numbers that are
+     * added, in units of the root mean square of the row; they depend on the name, the step and
+     * `to` only. Moments that have another shape than the parameter (adafactor) stay as they
+     * are. MF_ENOTFOUND: there is no such parameter, or it belongs to an expert without
+     * MF_PARAM_BY_EXPERT. MF_ECONFIG: it is frozen, or ranks share the experts. */
+    int (*copy_row)(mf_ctx *ctx, const char *name, int64_t to, int64_t from, double noise);
 } mf_host;
 
 /* All parts of the tally are integers of magnitude below 2^24. Then the sum is exact, in any
@@ -172,7 +182,7 @@ typedef struct mf_host {
     "moefw host: fail log param buffer use data find live set_live get_live op custom "        \
     "constant status shape dtype training metric freeze rebuild history extension "            \
     "head_importance want tap site head_gates at print want_live tally count sum "             \
-    "count_scores layer_dims"
+    "count_scores layer_dims copy_row"
 
 #ifdef __cplusplus
 }

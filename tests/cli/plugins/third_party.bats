@@ -55,6 +55,23 @@ assigned() {
     done
 }
 
+@test "the examples of plugins are short, build as their first lines say, pass the check and train" {
+    for name in tally silent by_loss; do
+        cp "$STAGE"/*/*/share/moefw/examples/$name.c . 2>/dev/null || cp "$(find "$STAGE" -name $name.c | head -1)" .
+        [ "$(wc -l <$name.c)" -lt 80 ]
+        build=$(sed -n 's/^ \*  *\(cc .*\)$/\1/p' $name.c)
+        eval "${build/#cc/${CC:-cc} -std=c17 -Wall -Wextra -Werror -pedantic}"
+        set=()
+        [ $name != silent ] || set=(--set moe.top_k=1)
+        run "$MOEFW" plugin check ./$name.so "${set[@]}"
+        [ "$status" -eq 0 ] || { echo "$output"; return 1; }
+    done
+    small default --out tally --plugin ./tally.so
+    small default --out silent --plugin ./silent.so --set moe.top_k=1
+    small default --out by_loss --set regularizer.by_loss.plugin="$PWD/by_loss.so" --set regularizer.by_loss.weight=0.01
+    [ "$(grep -c '"by_loss":' by_loss/metrics.jsonl)" -ge 3 ]
+}
+
 @test "decoding: a router that reads earlier tokens and does not say so fails" {
     sed 's/\.flags = MF_ROUTER_SEQUENCE, //' "$srcdir/tests/plugins/third_party/earlier.c" >silent.c
     # shellcheck disable=SC2046
