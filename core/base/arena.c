@@ -55,8 +55,9 @@ static void *alone(mf_arena *arena, size_t bytes)
     chunk *c = new_chunk(bytes);
     if (!c) return NULL;
     c->fill = bytes;
-    if (arena->chunks) { /* The new block becomes the second of the list, because the first
-                          * chunk is the one being filled. */
+    /* The new block becomes the second of the list, because the first chunk is the one
+     * being filled. */
+    if (arena->chunks) {
         c->next = arena->chunks->next;
         arena->chunks->next = c;
     } else {

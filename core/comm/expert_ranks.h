@@ -30,8 +30,8 @@
 
 struct mf_world;
 
-enum { MF_EXPERT_RANKS = 8 }; /* maximum number of ranks that share the experts; they are inputs
-                               * of one op */
+/* maximum number of ranks that share the experts; they are inputs of one op */
+enum { MF_EXPERT_RANKS = 8 };
 
 typedef struct mf_expert_ranks {
     struct mf_world *world; /* NULL: the ranks have not joined, so no graph may run */

@@ -8,8 +8,8 @@
 #include <stdarg.h>
 #include <string.h>
 
-enum { SECTIONS = 40 }; /* maximum number of sections, including sections that abbreviate
-                         * others, and the end mark */
+/* maximum number of sections, including sections that abbreviate others, and the end mark */
+enum { SECTIONS = 40 };
 
 const char *const mf_section_auto[] = {"auto", NULL};
 

@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_INCLUDES   8 /* maximum length of a chain of files in which each file includes
-                          * the next */
+/* maximum length of a chain of files in which each file includes the next */
+#define MAX_INCLUDES   8
 #define MAX_SOURCES    (MAX_INCLUDES + 4)
 #define DEFAULT_PRESET "default"
 #define PRESET_MAX     (1 << 20) /* maximum bytes of a file, the same as for any INI file */

@@ -78,7 +78,7 @@ struct mf_tensor {
     uint64_t seen; /* number of the run whose value `host` holds */
     /* Offset in its part of the graph's exchange block; -1: it is not in the block. */
     int64_t at;
-    bool still;    /* input that mf_graph_still has marked */
+    bool still; /* input that mf_graph_still has marked */
     /* for an input that stays on the device: the host may have changed it since the last run */
     bool refreshed;
 };

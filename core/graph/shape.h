@@ -4,8 +4,8 @@
 
 #include <moefw/types.h>
 
-#define MF_MAX_BYTES ((int64_t)1 << 46) /* maximum bytes of a tensor; sums of such sizes
-                                         * cannot overflow */
+/* maximum bytes of a tensor; sums of such sizes cannot overflow */
+#define MF_MAX_BYTES ((int64_t)1 << 46)
 
 const char *mf_dtype_text(int64_t dtype); /* returns for example "f32"; "?" for an
                                            * unknown type */

@@ -394,8 +394,8 @@ static int adopt(const mf_adapter_use *u, void *arg)
         if (!from.section || strcmp(s->section, u->section->section) == 0)
             from.section = s->section;
     }
-    if (!from.section) return MF_OK; /* The other run has no such adapter, so the initial
-                                      * values stay. */
+    /* The other run has no such adapter, so the initial values stay. */
+    if (!from.section) return MF_OK;
     return mf_instance_adopt(u->ctx, option_of, &from, (int32_t)c->model.layers);
 }
 

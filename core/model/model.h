@@ -42,7 +42,7 @@ typedef struct mf_model_dims {
     int32_t more_classes[MF_TASKS_MAX]; /* number of classes of each [task.NAME] */
     double more_mean[MF_TASKS_MAX];
     int64_t train_steps; /* planned number of optimizer steps */
-    bool bare; /* parameters have sizes but no values (param.h); graphs cannot run */
+    bool bare;           /* parameters have sizes but no values (param.h); graphs cannot run */
 } mf_model_dims;
 
 /* Values that training determines. The model itself reads no key of [train]. */
@@ -81,11 +81,11 @@ typedef struct mf_model {
     mf_model_options options;
     mf_store *store;
     mf_plughost *plugins;
-    int32_t n_moe;                         /* number of MoE layers */
-    mf_moe_layer *moe;                     /* [n_moe] */
-    int32_t *moe_of_layer;                 /* [layers] index into moe; -1: the block is dense */
-    mf_ctx **regularizers;                 /* [config->n_regularizers] */
-    double *regularizer_weights;           /* weights of the regularizers; live options */
+    int32_t n_moe;               /* number of MoE layers */
+    mf_moe_layer *moe;           /* [n_moe] */
+    int32_t *moe_of_layer;       /* [layers] index into moe; -1: the block is dense */
+    mf_ctx **regularizers;       /* [config->n_regularizers] */
+    double *regularizer_weights; /* weights of the regularizers; live options */
     /* Weights of model.task and of the [task.NAME] sections; live options. */
     double task_weights[1 + MF_TASKS_MAX];
     /* Factors in the graphs of options.shares. task_shares are factors on the losses of the

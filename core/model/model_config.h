@@ -128,15 +128,14 @@ typedef struct mf_moe_config {
     int64_t max_reassign;
     /* 0: the probability of the new expert; 1: the probability of the first choice. */
     int64_t reassign_gate;
-    int64_t dropped;          /* mf_dropped */
-    int64_t unit_gates;       /* gates are p / detach(p), which is 1 */
+    int64_t dropped;                       /* mf_dropped */
+    int64_t unit_gates;                    /* gates are p / detach(p), which is 1 */
     int64_t shared_experts, shared_hidden; /* shared_hidden 0: the same as the option
                                             * of [expert] */
     /* the outputs of shared experts are multiplied by sigmoid(w x) */
     int64_t shared_gate;
-    int64_t
-        renormalize;   /* mf_renormalize; after loading MF_RENORMALIZE_NO or _YES */
-    double gate_scale; /* factor on all gates; default 1 */
+    int64_t renormalize; /* mf_renormalize; after loading MF_RENORMALIZE_NO or _YES */
+    double gate_scale;   /* factor on all gates; default 1 */
     /* Allows routers and experts that read later tokens in a decoder. */
     int64_t force_causal;
 } mf_moe_config;
@@ -149,7 +148,7 @@ typedef struct mf_task_section {
     const char *column;         /* column of the data; NAME unless the section sets it */
     /* Factor on the loss of the task; default 1; the live option task.NAME.weight. */
     double weight;
-    int64_t classes;            /* classify: number of classes; 0: from the data */
+    int64_t classes; /* classify: number of classes; 0: from the data */
 } mf_task_section;
 typedef enum mf_further_task {
     MF_FURTHER_CLASSIFY,

@@ -121,9 +121,8 @@ static mf_tensor *choose(const mf_moe_layer *layer, const mf_moe_settings *s, mf
         if (r->silent) r->chosen = divide(s, g, r->chosen, out);
         return r->chosen ? own_gates(s, g, r) : NULL;
     }
-    if (!r->prob)
-        return NULL; /* A router sets one of the three, so NULL means that the softmax
-                                * got no memory. */
+    /* A router sets one of the three, so NULL means that the softmax got no memory. */
+    if (!r->prob) return NULL;
     r->rows = r->tokens * r->top_k;
     mf_tensor *score = selection_score(layer, g, r);
     mf_moe_scores_count(layer, s->plugins, g, in, r, score);

@@ -45,9 +45,9 @@ typedef struct mf_moe_settings {
     const mf_expert_ranks *ranks; /* the ranks that share the experts */
     /* The plugins that may request counts of scores; NULL: none. */
     mf_plughost *plugins;
-    bool keep;                    /* keep prob, chosen, admitted and gate */
-    bool attention;               /* keep the inputs of the experts' attention */
-    bool outputs;                 /* the record has the inputs and outputs of the experts */
+    bool keep;      /* keep prob, chosen, admitted and gate */
+    bool attention; /* keep the inputs of the experts' attention */
+    bool outputs;   /* the record has the inputs and outputs of the experts */
     /* keep everything that `keep` keeps, and x, logits, score and the router's own choice */
     bool trace;
     /* routers with MF_ROUTER_SEQUENCE read these positions; NULL: the tokens of the graph */

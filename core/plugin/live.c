@@ -267,8 +267,8 @@ int mf_live_set(mf_plughost *h, const char *name, double value, const char *by,
     for (int i = 0; i < h->n_live; i++) {
         const mf_live_slot *p = &h->live[i];
         if (strcmp(p->name, name) != 0 || value_of(p) == value) continue;
-        if (p->param && p->param->frozen) continue; /* train.freeze froze the parameter, so the
-                                                     * slot does not change */
+        /* train.freeze froze the parameter, so the slot does not change */
+        if (p->param && p->param->frozen) continue;
         /* All slots of one name have one schema. So if any slot refuses the value, the first
          * slot refuses it. */
         int rc = turn(p, value);

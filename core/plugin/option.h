@@ -18,8 +18,8 @@
 #include "base/text/ini.h"
 #include "base/mem.h"
 
-#define MF_OPTIONS_MAX 256 /* maximum number of options in one table; a longer table
-                            * is refused */
+/* maximum number of options in one table; a longer table is refused */
+#define MF_OPTIONS_MAX 256
 
 typedef struct mf_schema {
     const char *owner;        /* text for messages, for example "plugin x"; NULL if the section

@@ -115,8 +115,8 @@ int mf_tallies_declare(mf_plughost *h, const char *full, mf_shape shape, uint32_
                        "equal ones",
                        full);
     }
-    for (int32_t i = 0; i < shape.rank; i++) /* the shape is checked as real numbers, because
-                                              * integers could overflow */
+    /* the shape is checked as real numbers, because integers could overflow */
+    for (int32_t i = 0; i < shape.rank; i++)
         numbers *= (double)shape.dim[i];
     if (numbers + (double)(t->size.whole + t->size.real) > MF_TALLIES_MAX)
         return too_many(t, full, numbers);

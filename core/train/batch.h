@@ -8,19 +8,19 @@
  * 0, the target is -1, and the mask is 0. With pad_counts the mask is 1 at padding of examples
  * with a document. */
 typedef struct mf_batch {
-    int32_t rows, seq;                   /* number of examples B, and of their positions T */
-    int32_t *tokens;                     /* [N] */
-    int32_t *targets;                    /* [N], -1: no target at this position */
-    float *mask;                         /* [N] 1: a token of a document, 0: padding */
-    int32_t *positions;                  /* [N] position within the sequence, from 0 */
-    int32_t *sequence;                   /* [N] index of the example in the batch */
-    int32_t *segments;                   /* [N] segments set by mf_batch_segments; else 0 */
-    int32_t *since;                      /* [N] position in the example at which its document
+    int32_t rows, seq;  /* number of examples B, and of their positions T */
+    int32_t *tokens;    /* [N] */
+    int32_t *targets;   /* [N], -1: no target at this position */
+    float *mask;        /* [N] 1: a token of a document, 0: padding */
+    int32_t *positions; /* [N] position within the sequence, from 0 */
+    int32_t *sequence;  /* [N] index of the example in the batch */
+    int32_t *segments;  /* [N] segments set by mf_batch_segments; else 0 */
+    int32_t *since;     /* [N] position in the example at which its document
                                           * begins; always 0 with one document */
-    int32_t *labels;                     /* [N] topic of the input token; -1: unknown */
+    int32_t *labels;    /* [N] topic of the input token; -1: unknown */
     /* [B] class of the example; -1: no class, or padding. */
     int32_t *classes;
-    float *values;                       /* [B] number of the example; NaN: no number */
+    float *values; /* [B] number of the example; NaN: no number */
     /* Classes of further label columns (corpus.h). */
     int32_t *more_classes[MF_TASKS_MAX];
     float *more_values[MF_TASKS_MAX];

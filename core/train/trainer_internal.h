@@ -58,9 +58,9 @@ struct mf_trainer {
     bool runs_on;
     mf_tally_sum *tallies;             /* tallies of plugins; NULL: there are none */
     mf_gradient_sum *sum, *expert_sum; /* expert_sum: sum for shared experts; else NULL */
-    struct mf_recorder *recorder; /* recordings of the launches of micro-batches; NULL: they
+    struct mf_recorder *recorder;   /* recordings of the launches of micro-batches; NULL: they
                                    * are queued */
-    mf_partition partition;       /* with several ranks: what each rank owns */
+    mf_partition partition;         /* with several ranks: what each rank owns */
     mf_gradient_exchange *exchange; /* NULL: this process runs all micro-batches */
     /* if several groups of ranks share the experts: partition between the ranks that have the
      * same experts */

@@ -72,9 +72,9 @@ typedef struct mf_adapter_in {
     /* [R] i32: token of each assignment; NULL if experts is 0, and also for linear layers of
      * shared experts */
     mf_tensor *token;
-    mf_tensor *mask;         /* [T] f32: 1 a real token, 0 padding; NULL: no padding */
-    mf_tensor *positions;    /* [T] i32: position within the sequence */
-    mf_tensor *sequence_ids; /* [T] i32: index of the sequence in the batch */
+    mf_tensor *mask;                 /* [T] f32: 1 a real token, 0 padding; NULL: no padding */
+    mf_tensor *positions;            /* [T] i32: position within the sequence */
+    mf_tensor *sequence_ids;         /* [T] i32: index of the sequence in the batch */
     mf_tensor *tap[MF_ADAPTER_TAPS]; /* the values of mf_host.tap, in the order of its calls */
     const mf_linear_site *site;      /* the linear layer; at other points NULL */
     /* `active` [n_active] lists indices of heads. At point heads, attention.q, .k and .v they

@@ -145,8 +145,8 @@ typedef struct mf_router {
     mf_after_step_fn after_step;
 } mf_router;
 
-#define MF_ROUTER_NOT_CAUSAL 1u /* The router reads later tokens. A decoder then
-                                 * needs moe.force_causal. */
+/* The router reads later tokens. A decoder then needs moe.force_causal. */
+#define MF_ROUTER_NOT_CAUSAL 1u
 /* after_step reads step->layers. These statistics are then measured in every step. */
 #define MF_ROUTER_STATS 2u
 /* Since 0.2. The router reads earlier tokens of the sequence. When a text is decoded with a
@@ -172,8 +172,8 @@ typedef struct mf_expert {
     mf_after_step_fn after_step;
 } mf_expert;
 
-#define MF_EXPERT_SEQUENCE 1u /* The expert reads in->seq_x, all tokens of the batch, and
-                               * the mask. */
+/* The expert reads in->seq_x, all tokens of the batch, and the mask. */
+#define MF_EXPERT_SEQUENCE 1u
 /* If in->gate is set, the expert must multiply y by it. An expert that ends with a gemm does
  * this before the gemm, because W (g h) = g (W h), where h is the input of the gemm. The
  * gradient of the gates is then computed from h, and y need not be kept for it. */
@@ -201,8 +201,8 @@ typedef struct mf_regularizer {
                    mf_tensor **ret_loss);
 } mf_regularizer;
 
-#define MF_REGULARIZER_ANY_MODEL 1u /* The regularizer also has a loss in models without MoE
-                                     * layers (n = 0). */
+/* The regularizer also has a loss in models without MoE layers (n = 0). */
+#define MF_REGULARIZER_ANY_MODEL 1u
 /* Since 0.3: loss or loss_of reads x, expert_out, offset, row_token and row_gate of the
  * records. The outputs of all experts are then kept until the loss is computed, and experts do
  * not apply their gates themselves. */

@@ -253,8 +253,8 @@ typedef struct mf_regularizer_in {
      * there is no target or its weight is 0. For classifiers it is the loss of the token's
      * example. It is also NULL if the task has neither. No gradient. */
     mf_tensor *token_loss;
-    mf_tensor *targets;      /* [T] i32, -1: none; NULL: the task has no targets for tokens */
-    mf_tensor *mask;         /* these four fields have the meaning that they have
+    mf_tensor *targets; /* [T] i32, -1: none; NULL: the task has no targets for tokens */
+    mf_tensor *mask;    /* these four fields have the meaning that they have
                               * in mf_router_in */
     mf_tensor *token_ids;
     mf_tensor *positions;

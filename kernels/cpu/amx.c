@@ -9,10 +9,10 @@
 #include <unistd.h>
 
 #define REQUEST_PERMISSION 0x1023 /* ARCH_REQ_XCOMP_PERM */
-#define TILE_DATA          18     /* number of AMX tile data in the state that the
-                                   * system saves */
-#define AMX_BF16           (1u << 22)
-#define AMX_TILE           (1u << 24)
+/* number of AMX tile data in the state that the system saves */
+#define TILE_DATA 18
+#define AMX_BF16  (1u << 22)
+#define AMX_TILE  (1u << 24)
 
 bool mf_amx_permitted(void)
 {

@@ -221,12 +221,8 @@ void mf_cpu_score_bins(const mf_kctx *x, const mf_score_bins_args *a)
 {
     const int64_t experts = a->experts;
     if (mf_kctx_failed(x)) return;
-    binning p = {a->tokens,
-                 experts,
-                 a->bins,
-                 mf_bin_range_of(experts, a->bins, a->lo, a->hi, a->bias),
-                 a->in,
-                 a->mask,
-                 a->out};
+    binning p = {
+        a->tokens, experts, a->bins, mf_bin_range_of(experts, a->bins, a->lo, a->hi, a->bias),
+        a->in,     a->mask, a->out};
     x->parallel((experts + BIN_COLUMNS - 1) / BIN_COLUMNS, bin_tile, &p);
 }

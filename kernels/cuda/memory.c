@@ -15,8 +15,8 @@ int mf_cuda_alloc(mf_device *d, size_t bytes, void **ret)
     (void)cudaGetLastError();
     if (cudaMemGetInfo(&free, &total) != cudaSuccess) free = total = 0;
     snprintf(c->message, sizeof c->message,
-             "no memory for %.1f MiB: %.1f MiB of %.1f MiB are free",
-             (double)bytes / 1048576, (double)free / 1048576, (double)total / 1048576);
+             "no memory for %.1f MiB: %.1f MiB of %.1f MiB are free", (double)bytes / 1048576,
+             (double)free / 1048576, (double)total / 1048576);
     return MF_ENOMEM;
 }
 

@@ -62,8 +62,8 @@ static void add_inner(const mf_gemm *g, const part *p, int64_t i, int64_t rows, 
     double a[ROWS][INNER], b[INNER][COLS];
     const block from_a = block_of(g, &p->a, i, rows, q, inner),
                 from_b = block_of(g, &p->b, q, inner, j, cols);
-    if (cols < COLS) memset(b, 0, sizeof b); /* sums of columns that do not exist are then sums
-                                              * of zeros */
+    /* sums of columns that do not exist are then sums of zeros */
+    if (cols < COLS) memset(b, 0, sizeof b);
     copy(&from_a, a[0], p->a.trans ? 1 : INNER, p->a.trans ? INNER : 1);
     copy(&from_b, b[0], p->b.trans ? 1 : COLS, p->b.trans ? COLS : 1);
     for (int64_t r = 0; r < rows; r++) {

@@ -55,8 +55,8 @@ static double at(const mf_stored_gemm_args *g, int64_t from, int64_t i)
     return (double)ref_load(g->bf16 ? MF_CAST_BF16 : MF_CAST_F32, g->x, from * g->ldx + i);
 }
 
-enum { ROWS = 64, INNER = 256 }; /* size of a block; its weights are decoded once for
-                                  * its rows */
+/* size of a block; its weights are decoded once for its rows */
+enum { ROWS = 64, INNER = 256 };
 
 /* Computes output j of `rows` rows from row r on, which all belong to group e. */
 static void output(const mf_stored_gemm_args *g, int64_t e, int64_t r, int64_t rows, int64_t j)

@@ -79,8 +79,8 @@ static int more_room(mf_strings *s, size_t n)
         s->begin = begin;
         s->cap = (int32_t)cap;
     }
-    if (!s->bytes || s->cap_bytes - s->n_bytes < n) { /* an empty string also needs
-                                                       * an address */
+    /* an empty string also needs an address */
+    if (!s->bytes || s->cap_bytes - s->n_bytes < n) {
         size_t cap = 2 * s->cap_bytes + n + FIRST;
         char *bytes = mf_realloc(s->bytes, s->n_bytes, cap);
         if (!bytes) return MF_ENOMEM;

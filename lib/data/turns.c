@@ -17,7 +17,7 @@ typedef struct maker {
     const char *name;
     mf_ids *ids, *counted;
     size_t first; /* number of tokens of earlier documents */
-    char *text; /* text that is not yet encoded */
+    char *text;   /* text that is not yet encoded */
     size_t n, cap;
     char *end; /* text of the special token that ends an answer; NULL: each text is
                 * encoded alone */

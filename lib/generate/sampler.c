@@ -13,8 +13,8 @@
 #include "graph/graph.h"
 #include "kernels/kernel.h"
 
-#define FEW 256 /* greatest number of candidates that the topk kernel finds; more candidates
-                 * are sorted */
+/* greatest number of candidates that the topk kernel finds; more candidates are sorted */
+#define FEW 256
 
 struct mf_sampler {
     mf_sampler_options options;

@@ -15,16 +15,16 @@
 #define MF_UC_LM          (UINT32_C(1) << 4)
 #define MF_UC_LO          (UINT32_C(1) << 5)
 #define MF_UC_MN          (UINT32_C(1) << 6)
-#define MF_UC_LETTER      UINT32_C(0x3e)       /* L: Lu Ll Lt Lm Lo */
-#define MF_UC_MARK        UINT32_C(0x1c0)      /* M: Mn Mc Me */
-#define MF_UC_DIGIT       (UINT32_C(1) << 9)   /* Nd */
-#define MF_UC_NL (UINT32_C(1) << 10)
-#define MF_UC_NUMBER      UINT32_C(0xe00)      /* N: Nd Nl No */
-#define MF_UC_CONNECTOR   (UINT32_C(1) << 12)  /* Pc */
-#define MF_UC_PUNCTUATION UINT32_C(0x7f000)    /* P: Pc Pd Ps Pe Pi Pf Po */
-#define MF_UC_SYMBOL      UINT32_C(0x780000)   /* S: Sm Sc Sk So */
-#define MF_UC_OTHER       UINT32_C(0x3c000000) /* Cc Cf Cs Co, but not Cn (unassigned
-                                                * code points) */
+#define MF_UC_LETTER      UINT32_C(0x3e)     /* L: Lu Ll Lt Lm Lo */
+#define MF_UC_MARK        UINT32_C(0x1c0)    /* M: Mn Mc Me */
+#define MF_UC_DIGIT       (UINT32_C(1) << 9) /* Nd */
+#define MF_UC_NL          (UINT32_C(1) << 10)
+#define MF_UC_NUMBER      UINT32_C(0xe00)     /* N: Nd Nl No */
+#define MF_UC_CONNECTOR   (UINT32_C(1) << 12) /* Pc */
+#define MF_UC_PUNCTUATION UINT32_C(0x7f000)   /* P: Pc Pd Ps Pe Pi Pf Po */
+#define MF_UC_SYMBOL      UINT32_C(0x780000)  /* S: Sm Sc Sk So */
+/* Cc Cf Cs Co, but not Cn (unassigned code points) */
+#define MF_UC_OTHER UINT32_C(0x3c000000)
 
 /* Returns the category of the code point as a set with one element. */
 uint32_t mf_unicode_category(uint32_t c);

@@ -79,8 +79,8 @@ static int find_tokenizer(import *im, bool wanted)
     const unsigned long faults = mf_faults();
     if (!wanted) return without_tokenizer(im);
     int rc = mf_tokenizer_load(im->folder->path, &t);
-    if (rc == MF_EINPUT && mf_faults() != faults) { /* the folder's files could not
-                                                     * be examined */
+    /* the folder's files could not be examined */
+    if (rc == MF_EINPUT && mf_faults() != faults) {
         const char *why = mf_fault_last(&rc);
         return mf_fail(rc, "%s", why);
     }
@@ -388,7 +388,7 @@ int mf_import(const char *folder, const mf_import_options *options, const char *
 {
     const mf_import_options none = {0}, *o = options ? options : &none;
     const char *text = o->upcycle;
-    import im = {.copy = o->copy || text};
+import im = {.copy = o->copy || text };
     int rc = read_folder(&im, folder);
     if (rc == MF_OK) rc = verify(&im, run);
     if (rc == MF_OK) rc = find_tokenizer(&im, !o->no_tokenizer);

@@ -125,8 +125,7 @@ int mf_training_save(mf_trainer *t)
         return mf_fail(MF_EUSAGE, "the trainer has no run directory to save in");
     mf_training *g = mf_trainer_owner_of(t);
     const mf_rundir *dir = mf_training_dir(t);
-    int rc =
-        mf_training_save_in(t, dir ? dir->ckpt : NULL, mf_trainer_job(t)->train->keep);
+    int rc = mf_training_save_in(t, dir ? dir->ckpt : NULL, mf_trainer_job(t)->train->keep);
     if (rc == MF_OK) g->saved = mf_trainer_steps(t);
     MF_TELL(t, rc, on_save, t);
     return mf_trainer_note(t, rc);

@@ -57,8 +57,9 @@ static int loss(void *self, mf_ctx *ctx, mf_graph *g, const mf_routing *const *r
         const mf_routing *r = routing[i];
         if (!r->prob) continue;
         mf_tensor *l = mf_stop_gradient(g, r->demand);
-        if (c->load == ROWS) /* Shares are used, because the number of assignments per token
-                              * varies with the router. */
+        /* Shares are used, because the number of assignments per token varies with
+         * the router. */
+        if (c->load == ROWS)
             l = mf_div(g, l, mf_clamp(g, mf_sum(g, l, MF_ALL, false), 1e-20, 1e30));
         mf_tensor *importance = mf_square(g, token_mean(g, r, r->prob));
         mf_tensor *sum = mf_sum(g, mf_mul(g, importance, l), MF_ALL, false);

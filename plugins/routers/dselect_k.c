@@ -70,8 +70,8 @@ static mf_tensor *selected(const router *self, mf_ctx *ctx, mf_graph *g, mf_tens
         return NULL;
     }
     mf_tensor *r = NULL;
-    for (int64_t j = 0; j < m; j++) { /* Multiplies S or 1 - S, depending on the bit of
-                                       * each expert. */
+    /* Multiplies S or 1 - S, depending on the bit of each expert. */
+    for (int64_t j = 0; j < m; j++) {
         for (int64_t e = 0; e < E; e++) {
             const bool set = (e >> (m - 1 - j)) & 1;
             slope[e] = set ? 1 : -1;

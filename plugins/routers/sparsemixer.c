@@ -55,8 +55,8 @@ static int64_t masked_softmax(const float *z, int64_t E, const int32_t *chosen, 
             if (chosen[i] == e) p[e] = -INFINITY;
         if (p[e] != -INFINITY && (best < 0 || p[e] > p[best])) best = e;
     }
-    if (best < 0) /* If no finite logit is left, the first expert that was not chosen yet
-                   * is used. */
+    /* If no finite logit is left, the first expert that was not chosen yet is used. */
+    if (best < 0)
         for (int64_t e = E - 1; e >= 0; e--) {
             bool fresh = true;
             for (int64_t i = 0; i < j; i++)

@@ -62,8 +62,8 @@ static int route(void *self_, mf_ctx *ctx, mf_graph *g, const mf_router_in *in, 
     mf_tensor *within = mf_softmax(g, mf_reshape(g, logits, mf_shape3(T, G, n)));
     mf_tensor *p = mf_mul(g, within, mf_reshape(g, group, mf_shape3(T, G, 1)));
     out->prob = mf_reshape(g, p, mf_shape2(T, in->experts));
-    if (self->c->open > 0 && self->c->open < G) { /* the experts of the other groups get a score
-                                                   * below 0 */
+    /* the experts of the other groups get a score below 0 */
+    if (self->c->open > 0 && self->c->open < G) {
         mf_tensor *top = mf_topk(g, group, self->c->open), *still = mf_stop_gradient(g, group);
         mf_tensor *open = mf_put(g, mf_affine(g, mf_take(g, still, top), 0, 1), top, G);
         mf_tensor *score =

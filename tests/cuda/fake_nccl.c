@@ -418,7 +418,7 @@ static void forget(ncclComm_t c)
     char path[256];
     snprintf(path, sizeof path, "%s/rank-%d", c->folder, c->rank);
     unlink(path);
-    rmdir(c->folder); /* succeeds only for the last rank */
+    rmdir(c->folder);             /* succeeds only for the last rank */
     if (all.open) drop(all.open); /* still open after a failed call within the group */
     for (group *g = c->first, *next; g; g = next) {
         next = g->next;

@@ -72,8 +72,8 @@ static bool ours(const void *caller, int kind)
     for (int i = 0; i < n_ranges; i++)
         if (at >= ranges[i].from && at < ranges[i].to)
             return !ranges[i].memory_only || kind == FAULT_ALLOC;
-    return kind == FAULT_THREAD || !caller; /* threads of OpenMP count, too; no caller:
-                                             * a stream */
+    /* threads of OpenMP count, too; no caller: a stream */
+    return kind == FAULT_THREAD || !caller;
 }
 
 /* Adds a frame to the hash if it belongs to moefw or to one of its libraries. */

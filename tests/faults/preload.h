@@ -35,8 +35,8 @@ enum fault_kind {
     FAULT_KINDS
 };
 
-enum { FAULT_SHORT = -1 }; /* as the error of a read or write: a part of the bytes is
-                            * transferred, one byte or half */
+/* as the error of a read or write: a part of the bytes is transferred, one byte or half */
+enum { FAULT_SHORT = -1 };
 enum { FAULT_NONE = -2, FAULT_NOTE = -1 };
 enum { FAULT_CALLS = 1 << 16 };
 

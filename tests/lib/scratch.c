@@ -22,8 +22,8 @@ static named *paths;
 
 static void clean_up(void)
 {
-    if (getpid() == owner) mf_remove_tree(folder); /* the forked children of a suite must not
-                                                    * remove it */
+    /* the forked children of a suite must not remove it */
+    if (getpid() == owner) mf_remove_tree(folder);
     for (named *next; paths; paths = next) {
         next = paths->next;
         free(paths);

@@ -564,8 +564,8 @@ int mf_harness_step(mf_harness *harness)
     int64_t n;
     float *values = mf_store_values(harness->store, &n);
     const float *grads = mf_store_grads(harness->store);
-    for (int64_t i = 0; i < n; i++) /* changes by less than 1e-3, so that the loss
-                                     * cannot diverge */
+    /* changes by less than 1e-3, so that the loss cannot diverge */
+    for (int64_t i = 0; i < n; i++)
         values[i] -= 1e-3f * grads[i] / (1 + fabsf(grads[i]));
     harness->step++;
     mf_plughost_set_step(harness->host, harness->step);

@@ -88,7 +88,7 @@ typedef struct mf_harness {
     int64_t step;
     int64_t micro, tokens; /* number of micro-batches of the step so far, and of their
                             * real tokens */
-    float *shares; /* shares in the statistics of the last step */
+    float *shares;         /* shares in the statistics of the last step */
     /* statistics of layers and heads are artificial numbers instead of measured ones */
     bool odd_stats;
 } mf_harness;

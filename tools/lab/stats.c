@@ -346,8 +346,8 @@ double mf_t_safe_effect(double t, int n, double confidence)
     if (noncentral_above(fabs(t), df, 0) >= tail) return 0;
     while (noncentral_above(fabs(t), df, hi) < tail && hi < 1e9)
         hi *= 2;
-    for (int i = 0; i < 60; i++) { /* bisection: a larger effect exceeds t with a
-                                    * higher probability */
+    /* bisection: a larger effect exceeds t with a higher probability */
+    for (int i = 0; i < 60; i++) {
         const double middle = (lo + hi) / 2;
         if (noncentral_above(fabs(t), df, middle) < tail)
             lo = middle;

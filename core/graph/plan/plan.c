@@ -99,8 +99,9 @@ static bool may_overwrite(planner *p, const mf_node *node, int at, int i)
     if (owner->kind != MF_TENSOR_VALUE || life_of(p, in)->last != at) return false;
     if (mf_shape_bytes(owner->shape, owner->dtype) != mf_shape_bytes(out->shape, out->dtype))
         return false;
-    for (int j = 0; j < node->n_in; j++) /* Another argument may be the same memory, and the op
-                                          * could read it after overwriting it. */
+    /* Another argument may be the same memory, and the op could read it after
+     * overwriting it. */
+    for (int j = 0; j < node->n_in; j++)
         if (j != i && node->in[j] && mf_owner(node->in[j]) == owner) return false;
     return true;
 }

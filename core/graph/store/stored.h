@@ -5,8 +5,8 @@
 #include "graph/store/param.h"
 #include "kernels/kernel.h"
 
-enum { MF_STORED_POINTERS = 4 }; /* number of pointers of a part: data, scales,
-                                  * zeros, group_of */
+/* number of pointers of a part: data, scales, zeros, group_of */
+enum { MF_STORED_POINTERS = 4 };
 
 /* Computes the bytes behind each pointer of a part of a weight with `in` inputs, whose numbers
  * have been checked. The result is 0 for pointers that the type of the part does not use. */

@@ -15,7 +15,7 @@
 #include "ops/infer.h"
 #include "ops/ops.h"
 
-enum { Q, K, V, MASK, KV_LEN, INPUTS };                            /* inputs of forward */
+enum { Q, K, V, MASK, KV_LEN, INPUTS }; /* inputs of forward */
 /* further inputs of backward */
 enum { Y = INPUTS, LSE, DY, DLSE };
 enum { BATCH, HEADS, KV_HEADS, CAUSAL, WINDOW, SINCE, SCALE = 0 }; /* attributes */

@@ -122,8 +122,8 @@ static int loss_grad(mf_graph *g, const mf_gradient *at)
                              "linear_cross_entropy: no gradient can pass through the losses of "
                              "the rows");
     if (!above) return MF_OK;
-    if ((want & asked) != asked) { /* The backward pass needs more gradients than the graph
-                                    * needed when the node was added. */
+    /* The backward pass needs more gradients than the graph needed when the node was added. */
+    if ((want & asked) != asked) {
         add_node(g, at->in, want = asked, false, again);
         out = again;
     }

@@ -20,8 +20,8 @@ void mf_child_program(const char *path);
 bool mf_child_possible(void);
 
 typedef struct mf_child_end {
-    bool in_time;  /* false: the child was killed at a limit */
-    int status;    /* status from waitpid */
+    bool in_time; /* false: the child was killed at a limit */
+    int status;   /* status from waitpid */
     /* For example "killed by SIGSEGV" or "ended the process with status 3". */
     char text[64];
 } mf_child_end;

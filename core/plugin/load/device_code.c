@@ -29,9 +29,9 @@ enum {
     KIND_PTX = 1,
     KIND_ELF = 2
 };
-#define FAT_MAGIC   UINT32_C(0xba55ed50)
-#define WRAPPER     UINT32_C(0x466243b1) /* a wrapper linked by nvcc, which points to
-                                          * an image */
+#define FAT_MAGIC UINT32_C(0xba55ed50)
+/* a wrapper linked by nvcc, which points to an image */
+#define WRAPPER     UINT32_C(0x466243b1)
 #define UP_TO(t, f) (offsetof(t, f) + sizeof(((t *)0)->f))
 
 static int refuse(const mf_opdef *op, const char *fmt, ...) MF_PRINTF(2, 3);

@@ -286,8 +286,8 @@ static int find_descriptor(void *handle, const mf_plugin **ret, size_t *ret_byte
 #else
     (void)info; /* this C library does not report symbols, so the size stays unknown */
 #endif
-    if (entry) *ret_bytes = entry->st_size; /* mf_plugin_symbols has refused symbols that
-                                             * are functions */
+    /* mf_plugin_symbols has refused symbols that are functions */
+    if (entry) *ret_bytes = entry->st_size;
     *ret = symbol;
     return MF_OK;
 }

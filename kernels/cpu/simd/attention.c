@@ -6,8 +6,8 @@
 #include "kernels/cpu/library.h"
 #include "kernels/cpu/simd/vecmath.h"
 
-#define FEW_QUERIES 8 /* up to this number of queries, scores are [queries,keys] and k, v are
-                       * read once */
+/* up to this number of queries, scores are [queries,keys] and k, v are read once */
+#define FEW_QUERIES 8
 #define FEW_KEYS    512
 
 typedef struct attention {

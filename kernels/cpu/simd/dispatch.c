@@ -128,8 +128,8 @@ static void sums_tile(void *arg, int64_t tile)
         sum_one(p, t, 0, p->d, p->out + t * p->d, false);
 }
 
-#define ROUNDED_COLUMNS 512 /* number of columns that are summed in f32 before they are
-                             * rounded once */
+/* number of columns that are summed in f32 before they are rounded once */
+#define ROUNDED_COLUMNS 512
 
 static void sums_bf16_tile(void *arg, int64_t tile)
 {

@@ -7,8 +7,8 @@
 #include "base/error.h"
 #include "base/mem.h"
 
-enum { STRETCH = 16 << 20 }; /* number of bytes that a scan reads before it releases
-                              * their pages */
+/* number of bytes that a scan reads before it releases their pages */
+enum { STRETCH = 16 << 20 };
 
 void mf_id_part_free(mf_id_part *p)
 {

@@ -434,9 +434,9 @@ int mf_learner_run(mf_learner *l, const mf_learner_rule *rule)
     l->pairs = mf_alloc(1, sizeof *l->pairs);
     if (!l->pairs) return MF_ENOMEM;
     l->pairs->again = rule->keeps_counts;
-    l->pairs->min_count = rule->min_count > 0 ? rule->min_count
-                          : rule->keeps_counts       ? 1
-                                              : COUNT_DEFAULT;
+    l->pairs->min_count = rule->min_count > 0  ? rule->min_count
+                          : rule->keeps_counts ? 1
+                                               : COUNT_DEFAULT;
     int rc = symbol_counts(l);
     for (int32_t i = 0; i < l->words.n && rc == MF_OK; i++)
         rc = count_word(l, (uint32_t)i, 1);

@@ -36,8 +36,7 @@ static bool covers(const mf_low_rank *c, const mf_rows *rows)
  * same A, and no row may be changed twice. */
 static bool alike(const mf_low_rank *const *c, int n, const mf_rows *rows)
 {
-    const size_t bytes =
-        (size_t)(c[0]->experts * c[0]->rank * c[0]->inputs) * sizeof *c[0]->a;
+    const size_t bytes = (size_t)(c[0]->experts * c[0]->rank * c[0]->inputs) * sizeof *c[0]->a;
     for (int k = 1; k < n; k++)
         if (c[k]->rank != c[0]->rank || c[k]->alpha != c[0]->alpha ||
             c[k]->rslora != c[0]->rslora || memcmp(c[k]->a, c[0]->a, bytes) != 0)
@@ -70,8 +69,8 @@ static int join(const mf_low_rank *const *c, int n, mf_arena *arena, mf_low_rank
 {
     const bool same = alike(c, n, &ret->rows);
     double scale = mf_low_rank_scale(c[0]);
-    if (!same && scale == 0) scale = 1; /* the factors of the other changes are relative to
-                                         * this scale */
+    /* the factors of the other changes are relative to this scale */
+    if (!same && scale == 0) scale = 1;
     ret->experts = c[0]->experts;
     ret->inputs = c[0]->inputs;
     ret->rank = 0;

@@ -186,8 +186,8 @@ static bool quantifier(matcher *m, const char **p, int *least, int *most)
             high = true;
             if (!number(&at, most)) *most = -1;
         }
-        if (!high || *at != '}') return false; /* the braces are ordinary characters, as
-                                                * in Python */
+        /* the braces are ordinary characters, as in Python */
+        if (!high || *at != '}') return false;
         if (*least > REPEAT_MAX || *most > REPEAT_MAX || (*most >= 0 && *most < *least))
             refuse(m, "expected {m,n} of at most 100, m first");
     } else if (*at == '\0' || !strchr("*+?", *at)) {

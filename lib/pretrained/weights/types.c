@@ -68,8 +68,7 @@ static uint16_t f16_of_f32(uint32_t u)
 
 static uint16_t bf16_of_f32(uint32_t u)
 {
-    if ((u & 0x7fffffff) > 0x7f800000)
-        return (uint16_t)(u >> 16 | ((u >> 16 & 0x7f) ? 0 : 1));
+    if ((u & 0x7fffffff) > 0x7f800000) return (uint16_t)(u >> 16 | ((u >> 16 & 0x7f) ? 0 : 1));
     return (uint16_t)drop(u, 16);
 }
 

@@ -97,8 +97,7 @@ static int unreadable(void)
     return mf_error_code() != MF_OK ? mf_error_code() : MF_ENOMEM;
 }
 
-int mf_ckpt_write_model(const char *path, const mf_store *store,
-                        const mf_ckpt_moments *moments)
+int mf_ckpt_write_model(const char *path, const mf_store *store, const mf_ckpt_moments *moments)
 {
     parts p;
     int n = mf_store_count(store), code = open_parts(&p, (size_t)n);
@@ -151,8 +150,8 @@ static int add_item(parts *p, const mf_item *item)
     return add_part(p, blob_prefix, item->name, MF_ST_U8, 1, &n, item->blob);
 }
 
-int mf_ckpt_write_state(const char *path, const mf_store *store,
-                        const mf_ckpt_moments *moments, const mf_state *state)
+int mf_ckpt_write_state(const char *path, const mf_store *store, const mf_ckpt_moments *moments,
+                        const mf_state *state)
 {
     parts p;
     size_t most = 2 * (size_t)mf_store_count(store) + (size_t)state->n;
@@ -367,8 +366,8 @@ int mf_ckpt_read_common(const char *path, mf_store *store, int *ret_read, int *r
     int code = open_file(path, MF_CKPT_MODEL, &f);
     *ret_read = *ret_missing = 0;
     if (code != MF_OK) return code;
-    for (int pass = 0; pass < 2; pass++) /* all tensors are checked before the first tensor
-                                          * is read */
+    /* all tensors are checked before the first tensor is read */
+    for (int pass = 0; pass < 2; pass++)
         for (int i = 0; i < mf_store_count(store) && code == MF_OK; i++) {
             mf_param *x = mf_store_at(store, i);
             const mf_st_tensor *t = of_its_run(x) ? NULL : mf_st_find(f, x->name);

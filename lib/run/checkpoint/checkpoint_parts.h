@@ -55,8 +55,8 @@ void mf_manifest_free(mf_manifest *m);
 
 int mf_ckpt_write_model(const char *path, const mf_store *store,
                         const mf_ckpt_moments *moments);
-int mf_ckpt_write_state(const char *path, const mf_store *store,
-                        const mf_ckpt_moments *moments, const mf_state *state);
+int mf_ckpt_write_state(const char *path, const mf_store *store, const mf_ckpt_moments *moments,
+                        const mf_state *state);
 /* These functions check names and shapes against the store, without reading values.
  * MF_ECHECKPOINT if they differ. but: parameters whose names contain this text may differ;
  * NULL: all parameters must fit. */

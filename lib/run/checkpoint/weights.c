@@ -40,8 +40,8 @@ static void second_pass(void *arg, mf_module module, int64_t n, const float *val
     mf_weights_group *g = (mf_weights_group *)arg + module;
     for (int64_t i = 0; i < n; i++) {
         const double at = ((double)values[i] - g->lo) / (g->hi - g->lo) * MF_WEIGHTS_BINS;
-        if (!(at >= 0 && at <= MF_WEIGHTS_BINS)) continue; /* the value is outside of the range,
-                                                            * or NaN */
+        /* the value is outside of the range, or NaN */
+        if (!(at >= 0 && at <= MF_WEIGHTS_BINS)) continue;
         g->share[at < MF_WEIGHTS_BINS ? (int)at : MF_WEIGHTS_BINS - 1] += 1;
     }
 }

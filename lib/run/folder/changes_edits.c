@@ -8,8 +8,8 @@
 #include "io/json.h"
 #include "run/folder/changes_parts.h"
 
-enum { CONFIG_MAX = 1 << 20 }; /* greatest size in bytes; the reader of INI files has the
-                                * same limit */
+/* greatest size in bytes; the reader of INI files has the same limit */
+enum { CONFIG_MAX = 1 << 20 };
 
 /* Returns the text of config.ini in the manifest, which the caller frees. NULL: there is no
  * manifest, or an earlier version without this text wrote it. */
@@ -56,8 +56,8 @@ static const char *before(const mf_ini_entry *e, mf_ini *record, mf_ini *file)
 {
     const char *then = mf_run_value(record, e->section, e->key),
                *now = mf_run_value(file, e->section, e->key);
-    if (!then) return now ? NULL : e->value; /* the version that wrote the record did not have
-                                              * this key */
+    /* the version that wrote the record did not have this key */
+    if (!then) return now ? NULL : e->value;
     return equal(then, now) || equal(then, e->value) ? e->value : then;
 }
 

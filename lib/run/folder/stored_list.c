@@ -86,8 +86,8 @@ int mf_stored_files_write(const mf_stored_files *f, const mf_store *store, const
     const unsigned long faults = mf_faults();
     char *dir = beside(path);
     int rc = MF_OK;
-    if (!dir && mf_faults() != faults) { /* the relative paths of files beside the run would
-                                          * be missing */
+    /* the relative paths of files beside the run would be missing */
+    if (!dir && mf_faults() != faults) {
         const char *why = mf_fault_last(&rc);
         mf_jw_free(w);
         return mf_fail(rc, "%s: cannot write: %s", path, why);

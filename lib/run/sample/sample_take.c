@@ -13,9 +13,9 @@
 #include "run/sample/sample.h"
 
 #define SAMPLE_TOKENS 64
-#define SAMPLE_ROWS   8  /* number of examples; a single example may have too few tokens */
-#define SAMPLE_SEARCH 64 /* number of windows of a stream in which changes of topic
-                          * are counted */
+#define SAMPLE_ROWS   8 /* number of examples; a single example may have too few tokens */
+/* number of windows of a stream in which changes of topic are counted */
+#define SAMPLE_SEARCH 64
 #define SAMPLE_SEEN   24 /* greatest number of tokens in attention pictures */
 /* greatest number of heads of blocks, and of heads of experts, with attention pictures */
 #define SAMPLE_HEADS 16

@@ -242,8 +242,8 @@ START_TEST(floor_of_what_was_evaluated)
         MF_OK);
     ck_assert_double_eq(got, want);
     ck_assert_double_ne(got, all);
-    for (int64_t wrong = 0; wrong <= 3000; wrong += 3000) { /* no target, and one target
-                                                             * too many */
+    /* no target, and one target too many */
+    for (int64_t wrong = 0; wrong <= 3000; wrong += 3000) {
         ck_assert_int_eq(mf_batcher_floor(b, wrong, &got), MF_OK);
         ck_assert(isnan(got));
     }
@@ -322,8 +322,8 @@ START_TEST(documents)
             bool first = strchr("acnos", ch) != NULL;
             ck_assert_int_eq(seen[ch], first ? 0 : order == 0 ? 4 : 1);
         }
-        for (int64_t step = 13; step >= 0; step--) { /* in reverse order, the batches are
-                                                      * the same */
+        /* in reverse order, the batches are the same */
+        for (int64_t step = 13; step >= 0; step--) {
             mf_batcher_fill(b, step, x);
             mf_batcher_fill(again, 5, y);
             mf_batcher_fill(again, step, y);

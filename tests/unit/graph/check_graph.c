@@ -179,8 +179,11 @@ START_TEST(what_infer_says_is_judged)
         BAD("shape", infer_reserved_shape, 0), BAD("hungry", infer_hungry, 0),
     };
 #undef BAD
-    static const char *const told[] = {"1 to 4 outputs", "cannot be f32", "without a reason",
-                                       "input 0's memory", "input 0's memory",
+    static const char *const told[] = {"1 to 4 outputs",
+                                       "cannot be f32",
+                                       "without a reason",
+                                       "input 0's memory",
+                                       "input 0's memory",
                                        "expected 0, found 9 and 0",
                                        "expected 0, found 0 and 9",
                                        "bytes of scratch memory: expected at most"};

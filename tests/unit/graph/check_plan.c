@@ -265,8 +265,8 @@ START_TEST(a_graph_reuses_the_arena_of_another)
     mf_graph_keep(y);
     ck_assert_int_eq(mf_graph_finish(g), MF_OK);
     ck_assert(g->shares_arena && g->block == a.g->block);
-    for (int round = 0; round < 3; round++) { /* values that graph g has left in memory have
-                                               * no effect */
+    /* values that graph g has left in memory have no effect */
+    for (int round = 0; round < 3; round++) {
         run_sample(&a, 2 * round);
         run_sample(&b, 2 * round);
         mf_store_values(a.store, &n);

@@ -26,11 +26,11 @@ typedef struct shape {
 static const shape shapes[] = {
     {70, 90, 33, false, true, BF16, BF16, F32},
     {70, 90, 34, true, false, BF16, BF16, F32},
-    {64, 128, 96, false, true, BF16, BF16, F32}, /* a few lanes; rows are read in place */
-    {17, 160, 64, false, true, BF16, BF16, F32}, /* the same with one row too many for
+    {64, 128, 96, false, true, BF16, BF16, F32},      /* a few lanes; rows are read in place */
+    {17, 160, 64, false, true, BF16, BF16, F32},      /* the same with one row too many for
                                                   * a register */
-    {48, 48, 64, false, true, BF16, BF16, BF16}, /* in place; c is rounded */
-    {300, 40, 64, true, true, BF16, BF16, F32},  /* both operands must be transposed */
+    {48, 48, 64, false, true, BF16, BF16, BF16},      /* in place; c is rounded */
+    {300, 40, 64, true, true, BF16, BF16, F32},       /* both operands must be transposed */
     {40, 1100, 64, false, false, BF16, BF16, F32},    /* more lanes than are kept at once */
     {1100, 40, 64, false, true, BF16, BF16, F32},     /* more rows than are kept at once */
     {60, 50, 4500, false, true, BF16, BF16, F32},     /* a long inner dimension: several passes

@@ -204,8 +204,8 @@ static void run_swiglu(mf_kt *t)
     const bool fused = t->k->can_swiglu && t->k->can_swiglu(&g);
     if (!fused) g.epilogue = MF_EPILOGUE_NONE;
     t->k->gemm(t->x, &g);
-    if (!fused && t->fault.kind == MF_FAULT_NONE) /* after a fault the epilogue
-                                                   * writes nothing */
+    /* after a fault the epilogue writes nothing */
+    if (!fused && t->fault.kind == MF_FAULT_NONE)
         KT_RUN(t, swiglu, .type = MF_CAST_BF16, .rows = rows, .n = n, .a = c, .lda = 2 * n,
                .b = c + n, .ldb = 2 * n, .gate = g.gate, .y = y);
     to_f32(rows * n, y, result);

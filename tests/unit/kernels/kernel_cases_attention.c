@@ -110,8 +110,8 @@ static mf_attention_args args_of(mf_kt *t, const attention_case *c)
         p.k = bf16s(t, p.batch * p.s * p.ldk);
         p.v = bf16s(t, p.batch * p.s * p.ldv);
     }
-    if (c->how & MASK) { /* masks all keys of the first of several sequences, and some keys of
-                          * the others */
+    /* masks all keys of the first of several sequences, and some keys of the others */
+    if (c->how & MASK) {
         float *mask = kt_f32(t, p.batch * p.s);
         for (int64_t i = 0; i < p.batch * p.s; i++)
             mask[i] = (p.batch == 1 || i >= p.s) && i % 3 != 1;

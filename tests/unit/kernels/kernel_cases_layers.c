@@ -228,8 +228,8 @@ static mf_attention_args attention(mf_kt *t)
             reach[i] = (int32_t)(i % nt / 2 * 2 * ns / nt) - 1;
         p.reach = reach;
     }
-    if (s[12]) { /* documents of several lengths, some of which begin after the last
-                  * visible key */
+    /* documents of several lengths, some of which begin after the last visible key */
+    if (s[12]) {
         int32_t *since = kt_i32(t, batch * nt, 0, 0);
         for (int64_t i = 0; i < batch * nt; i++)
             since[i] = (int32_t)(i % nt / 37 * 37);

@@ -100,8 +100,8 @@ static void run_embedding_grad(mf_kt *t)
     int32_t *ids = kt_i32(t, count, 0, vocab - 1);
     for (int64_t i = 0; s[2] > 0 && i < count; i++)
         if (i % 16 > 1) ids[i] = (int32_t)(i * i % s[2]);
-    for (int64_t i = 0; s[2] == 0 && i < count; i++) /* 64 positions have id 0, 32 each have ids
-                                                      * 1 and 2, the others have ids 5 or 7 */
+    /* 64 positions have id 0, 32 each have ids 1 and 2, the others have ids 5 or 7 */
+    for (int64_t i = 0; s[2] == 0 && i < count; i++)
         ids[i] = i < 64 ? 0 : i < 96 ? 1 : i < 128 ? 2 : i < 1000 ? 5 : 7;
     float *dy = kt_f32(t, count * n), *dtable = kt_result(t, vocab * n);
     KT_RUN(t, embedding_grad, .vocab = vocab, .n = n, .count = count, .add = add, .ids = ids,

@@ -447,8 +447,8 @@ static int op_forward(const mf_call *c)
     copy(c);
     memset(c->work, 0, op_planted == BEHIND_WORK ? 24 : 20);
     if (op_planted == OTHER_BITS) y[0] += (float)calls;
-    if (op_planted == BEHIND_OUTPUT) y[n] = 1; /* stays within the allocated memory, because the
-                                                * size of a tensor is rounded up */
+    /* stays within the allocated memory, because the size of a tensor is rounded up */
+    if (op_planted == BEHIND_OUTPUT) y[n] = 1;
     if (op_planted == FAILS_LATER && calls == 5)
         return c->fail(c, MF_EPLUGIN, "call %d is one too many", calls);
     return MF_OK;

@@ -42,8 +42,8 @@ START_TEST(the_first_failure_is_told)
         char *at = strstr(once, folder);
         snprintf(folder, sizeof folder, "from%ld", n);
         make(n, FAULT_FROM, scratch_path(folder), from);
-        if (at) memcpy(at, "from", 4); /* only the name of the folder differs between
-                                        * the messages */
+        /* only the name of the folder differs between the messages */
+        if (at) memcpy(at, "from", 4);
         ck_assert_msg(strncmp(from, once, strlen(once)) == 0,
                       "call %ld: expected \"%s\", found \"%s\"", n, once, from);
     }

@@ -496,8 +496,8 @@ START_TEST(the_template_holds_the_defaults)
     for (char *line = strtok(text, "\n"); line != NULL; line = strtok(NULL, "\n")) {
         char *equals = strstr(line, " = ");
         bool key = line[0] == ';' && line[1] != ' ' && equals;
-        if (strncmp(line, ";[", 2) == 0) break; /* the optional sections
-                                                 * [regularizer.NAME] begin */
+        /* the optional sections [regularizer.NAME] begin */
+        if (strncmp(line, ";[", 2) == 0) break;
         if (line[0] == '[' || (key && equals[3] != '\0'))
             m += (size_t)snprintf(bare + m, sizeof bare - m, "%s\n", line + (line[0] == ';'));
     }

@@ -246,8 +246,8 @@ START_TEST(a_row_has_the_same_bits_alone)
         MF_RUN(k, &x, swiglu, .type = MF_CAST_F32, .rows = 1, .n = N, .a = a + 9 * N, .lda = N,
                .b = a + 9 * N, .ldb = N, .y = one);
         ck_assert(same(one, y + 9 * N, N));
-        for (int gated = 0; gated < 2; gated++) { /* backward recomputes the same bits
-                                                   * as forward */
+        /* backward recomputes the same bits as forward */
+        for (int gated = 0; gated < 2; gated++) {
             float again[ROWS * N], da[ROWS * N], db[ROWS * N];
             MF_RUN(k, &x, swiglu, .type = MF_CAST_F32, .rows = ROWS, .n = N, .a = a, .lda = N,
                    .b = a, .ldb = N, .gate = gated ? w : NULL, .y = y);

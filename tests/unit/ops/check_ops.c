@@ -461,12 +461,8 @@ static Suite *suite(void)
     const struct {
         const char *name;
         const TTest *test;
-    } modes[] = {{"right", right},
-                 {"gradient", gradient},
-                 {"fast", fast},
-                 {"bf16", bf16},
-                 {"supported", supported},
-                 {"changed", changed_cases}};
+    } modes[] = {{"right", right}, {"gradient", gradient},   {"fast", fast},
+                 {"bf16", bf16},   {"supported", supported}, {"changed", changed_cases}};
     for (int m = 0; m < 6; m++) {
         c = tcase_create(modes[m].name);
         tcase_add_loop_test(c, modes[m].test, 0, n_rows);

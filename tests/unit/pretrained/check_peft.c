@@ -663,8 +663,8 @@ START_TEST(saved_by_peft)
             v[k] = malloc((size_t)t[k]->bytes);
             must(mf_st_read(f[k], t[k], v[k], (size_t)t[k]->bytes));
         }
-        for (uint64_t k = 0; k < t[0]->count; k++) /* PEFT's logits are for the last
-                                                    * positions only */
+        /* PEFT's logits are for the last positions only */
+        for (uint64_t k = 0; k < t[0]->count; k++)
             most =
                 fmax(most, fabs((double)v[0][k] - (double)v[1][t[1]->count - t[0]->count + k]));
         printf("# %s: logits differ by %.2g\n", names[i], most);

@@ -24,8 +24,8 @@
 #include "tests/lib/scratch.h"
 #include "run/load.h"
 
-#define LOGITS_BOUND 5e-5 /* for logits up to 5.5, as in tiny/; rounding errors grow with
-                           * the logits */
+/* for logits up to 5.5, as in tiny/; rounding errors grow with the logits */
+#define LOGITS_BOUND 5e-5
 #define SMALL_BOUND  1e-5
 #define NORM_BOUND   1e-4 /* relative */
 

@@ -358,8 +358,8 @@ START_TEST(numbers_stand_out_from_their_cells)
             ck_assert_ptr_nonnull(cell);
             ck_assert_ptr_nonnull(number);
             snprintf(ink, sizeof ink, "%s", cell + 14);
-            while (strncmp(number, "<text", 5) != 0) { /* finds the group that contains
-                                                        * the number */
+            /* finds the group that contains the number */
+            while (strncmp(number, "<text", 5) != 0) {
                 const char *group = number;
                 number = strchr(strchr(number, '>') + 1, '<');
                 if (strncmp(number, "<text", 5) == 0) {
@@ -458,8 +458,8 @@ START_TEST(text_stands_out_from_the_page)
     const char *style = mf_doc_string(d, NULL);
     for (int s = 0; s < 2; s++)
         for (int i = 0; i < 3; i++)
-            for (int k = 0; k < 2; k++) { /* the second round swaps the colours, as in
-                                           * pressed buttons */
+            /* the second round swaps the colours, as in pressed buttons */
+            for (int k = 0; k < 2; k++) {
                 char ink[8], ground[8];
                 variable(style, schemes[s], texts[i], ink);
                 variable(style, schemes[s], grounds[k], ground);

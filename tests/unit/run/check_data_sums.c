@@ -13,8 +13,8 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { TOKENS = 600000, FIRST = 123457 }; /* number of tokens, of which FIRST are in the
-                                           * first part */
+/* number of tokens, of which FIRST are in the first part */
+enum { TOKENS = 600000, FIRST = 123457 };
 
 /* Words of the given width with the ids at .. at+n-1. The id at index `other` is changed. */
 static void *words(int width, int64_t at, int64_t n, int64_t other)

@@ -137,8 +137,8 @@ int mf_cli_judge_operand(const mf_cli *cli)
     char meant[WORD + 64];
     if (!what || !operands || !strstr(operands, "CONFIG") || mf_is_standard_input(what))
         return MF_OK;
-    if (mf_cli_flag(cli, "resume")) return MF_OK; /* with --resume the operand may also be
-                                                   * a run */
+    /* with --resume the operand may also be a run */
+    if (mf_cli_flag(cli, "resume")) return MF_OK;
     if (stat(what, &st) != 0) {
         mf_cli_meant_setting(what, meant, sizeof meant);
         if (meant[0] == '\0') return MF_OK;

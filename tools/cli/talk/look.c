@@ -7,9 +7,9 @@
 #include "base/error.h"
 #include "model/heads.h"
 
-#define LOGIT_MOST 10.0 /* gates of 0 and 1 have no finite logit, so logits are limited to this
-                         * absolute value */
-#define LOW        0.1  /* a gate below this counts as low */
+/* gates of 0 and 1 have no finite logit, so logits are limited to this absolute value */
+#define LOGIT_MOST 10.0
+#define LOW        0.1 /* a gate below this counts as low */
 
 static bool has_gates(const mf_model *m)
 {

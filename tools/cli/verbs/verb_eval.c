@@ -299,8 +299,8 @@ static int run_verb(const mf_cli *cli)
     o.path = mf_cli_text(cli, "data", NULL);
     o.gradients = mf_cli_int(cli, "heads", 0) > 0 || gradients;
     o.threads = (int)mf_cli_int(cli, "threads", 0);
-    for (int i = 0; i < 2; i++) { /* the files must be new, and this is checked first because
-                                   * computing them may take long */
+    /* the files must be new, and this is checked first because computing them may take long */
+    for (int i = 0; i < 2; i++) {
         const char *file = mf_cli_text(cli, i == 0 ? "save" : "gradients", NULL);
         const int rc = mf_cli_new_file(cli, file);
         if (rc != MF_OK) return rc;

@@ -82,8 +82,8 @@ static int watch(int n, const char *const *runs, const char *path, int every)
         const int64_t now = measured(n, runs);
         if (now > 0 && now != had) {
             rc = mf_report_write_live(n, runs, path, every);
-            if (rc == MF_EINPUT) rc = MF_OK; /* not an error: the first line is not
-                                              * complete yet */
+            /* not an error: the first line is not complete yet */
+            if (rc == MF_EINPUT) rc = MF_OK;
             had = now;
         }
         for (int s = 0; rc == MF_OK && s < every && any_busy(n, runs); s++)

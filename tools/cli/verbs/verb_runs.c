@@ -392,8 +392,8 @@ static int remove_runs(const mf_cli *cli, const mf_listed_runs *list)
 {
     bool agreed = false;
     int rc = MF_OK;
-    for (int i = 0; rc == MF_OK && i < list->n; i++) /* every run is checked before the first
-                                                      * is removed */
+    /* every run is checked before the first is removed */
+    for (int i = 0; rc == MF_OK && i < list->n; i++)
         rc = judge_removable(list, i);
     if (rc == MF_OK) rc = ask(cli, list->n, &agreed);
     if (rc == MF_OK && !agreed) mf_log(MF_LOG_INFO, "nothing was removed");

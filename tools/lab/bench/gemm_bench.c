@@ -195,8 +195,8 @@ static int measure(mf_device *d, const struct size *s, bool bf16, int repetition
     int rc = numbers(d, s->m * s->k, 1, bf16, &a);
     if (rc == MF_OK) rc = numbers(d, of_b * s->n * s->k, 2, bf16, &b);
     if (rc == MF_OK) rc = numbers(d, of_c * s->m * s->n, 3, bf16, &c);
-    if (rc == MF_OK && !mf_device_is_host(d)) { /* kernels of a device read offsets from
-                                                 * device memory */
+    /* kernels of a device read offsets from device memory */
+    if (rc == MF_OK && !mf_device_is_host(d)) {
         rc = mf_device_alloc(d, sizeof offset, &at);
         if (rc == MF_OK) rc = mf_device_write_now(d, at, offset, sizeof offset);
         j.g.offset = at;

@@ -96,8 +96,8 @@ void mf_check_sizes(mf_harness_spec *spec, int32_t experts, int32_t top_k)
     spec->experts = chosen.experts > 0 ? chosen.experts : experts;
     spec->top_k = chosen.top_k > 0 ? chosen.top_k : top_k;
     if (spec->top_k <= spec->experts) return;
-    if (chosen.experts > 0) /* the user has not chosen this top_k: take_settings refuses a
-                             * chosen top_k above E */
+    /* the user has not chosen this top_k: take_settings refuses a chosen top_k above E */
+    if (chosen.experts > 0)
         spec->top_k = chosen.experts;
     else
         spec->experts = spec->top_k;

@@ -19,8 +19,8 @@ enum { SLACK = 2048 };
 #if defined __GLIBC__
 enum { BLOCKS_ARE_COUNTED = true };
 #else
-enum { BLOCKS_ARE_COUNTED = false }; /* only pages of the process can be counted, which hides
-                                      * small leaks */
+/* only pages of the process can be counted, which hides small leaks */
+enum { BLOCKS_ARE_COUNTED = false };
 #endif
 
 /* Bytes in use by the whole process, including plugins, because they may call malloc; 0: they

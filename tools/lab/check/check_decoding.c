@@ -184,8 +184,8 @@ mf_verdict mf_check_decoding(const mf_loaded *plugin, char detail[MF_CHECK_DETAI
                                                             : none;
         for (; *value && v != MF_CHECK_FAIL; value++)
             v = setting(plugin, o->name, *value, 6, 3, detail);
-        if (v == MF_CHECK_SKIP) v = MF_CHECK_PASS; /* only this value is skipped, not the
-                                                    * whole check */
+        /* only this value is skipped, not the whole check */
+        if (v == MF_CHECK_SKIP) v = MF_CHECK_PASS;
     }
     if (v == MF_CHECK_PASS)
         snprintf(detail, MF_CHECK_DETAIL,

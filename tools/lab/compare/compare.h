@@ -41,7 +41,7 @@ typedef struct mf_compare_spec {
     const char *baseline;
     const char *out;
     mf_equal equal;
-    int32_t seeds; /* number of seeds, >= 1. The first seed is train.seed + skip_seeds; the
+    int32_t seeds;      /* number of seeds, >= 1. The first seed is train.seed + skip_seeds; the
                     * others follow it. */
     int32_t skip_seeds; /* number of seeds that a search has used already */
     /* the search whose winners are compared, needed for the files and the JSON; NULL: none */
@@ -107,13 +107,13 @@ typedef struct mf_compare_run {
 
 typedef struct mf_compare_router {
     mf_router_entry entry;
-    const char *name; /* name for people: the label, with the plugin's name instead of
+    const char *name;           /* name for people: the label, with the plugin's name instead of
                        * its file */
-    const char *dir, *config; /* OUT/ROUTER and its config.ini */
-    char *text;               /* text of the configuration; freed with mf_free */
-    char *refused;  /* reason why it is not compared, freed with mf_free; NULL: it
+    const char *dir, *config;   /* OUT/ROUTER and its config.ini */
+    char *text;                 /* text of the configuration; freed with mf_free */
+    char *refused;              /* reason why it is not compared, freed with mf_free; NULL: it
                      * is compared */
-    int refused_as; /* the status of the error behind `refused` */
+    int refused_as;             /* the status of the error behind `refused` */
     int64_t first_seed, hidden; /* first_seed: seed of the first run; hidden: width of the
                                  * experts, 0: as configured */
     /* configured: train.steps; 0: train.epochs determines the number. steps: optimizer steps of

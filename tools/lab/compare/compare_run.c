@@ -12,8 +12,8 @@
 
 #define LOOK_EVERY 1.0 /* seconds between checks of runs that other processes execute */
 #define SHORTEST   5   /* milliseconds between checks of own runs after a run began or ended */
-#define LONGEST    200 /* milliseconds between checks if no run has begun or ended for
-                        * a while */
+/* milliseconds between checks if no run has begun or ended for a while */
+#define LONGEST 200
 
 typedef struct job {
     mf_compare_router *router; /* NULL: the slot is free */

@@ -139,8 +139,8 @@ static int rung_spec(mf_search *s, int number, int64_t warmup, int64_t steps,
     for (int i = 0; i < of->n_set; i++)
         set[i] = of->set[i];
     ret->set = set;
-    if (r->steps > 0 && r->steps < steps) { /* the warmup keeps its share of the number
-                                             * of steps */
+    /* the warmup keeps its share of the number of steps */
+    if (r->steps > 0 && r->steps < steps) {
         const char *n = mf_arena_strf(s->arena, "train.steps=%lld", (long long)r->steps);
         const char *w = mf_arena_strf(s->arena, "train.warmup=%lld",
                                       (long long)(warmup * r->steps / steps));

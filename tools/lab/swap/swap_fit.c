@@ -46,10 +46,10 @@ static int fit_batch(const mf_swap_pair *pair, mf_swap_routers *r, mf_optim *o,
     for (int64_t j = 0; rc == MF_OK && j < STEPS_PER_BATCH; j++) {
         const int64_t step = batch * STEPS_PER_BATCH + j;
         const mf_run run = {.seed = (uint64_t)c->seed, .step = (uint64_t)step};
-        const mf_optim_step s = {
-            .step = step,
-            .lr = mf_schedule_lr(c, c->lr, step, batches * STEPS_PER_BATCH),
-            .grad_scale = 1};
+        const mf_optim_step s = {.step = step,
+                                 .lr =
+                                     mf_schedule_lr(c, c->lr, step, batches * STEPS_PER_BATCH),
+                                 .grad_scale = 1};
         rc = mf_graph_run(r->g, &run);
         const float *loss = rc == MF_OK ? mf_tensor_host(r->loss) : NULL;
         if (rc == MF_OK && !loss) rc = mf_error_code() ? mf_error_code() : MF_ENOMEM;

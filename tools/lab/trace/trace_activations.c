@@ -119,7 +119,7 @@ static int read_tensor(const char *path, const char *name, bool padding, mf_acti
                      "file, found '%s'",
                      path, name);
     } else if (t->dtype != MF_ST_F32 || t->rank < 2 || t->count == 0 ||
-        t->shape[t->rank - 1] > 65536) {
+               t->shape[t->rank - 1] > 65536) {
         rc = mf_fail(MF_EINPUT, "%s: expected an F32 tensor '%s' of activations, [...,width]",
                      path, name);
     } else {
@@ -149,8 +149,8 @@ int mf_activations_read(const char *text, bool padding, mf_activations *ret)
     const mf_trace_layer *l = NULL;
     mf_activations a = {0};
     if (!path) return MF_ENOMEM;
-    if (colon && !mf_exists(text)) { /* only if the whole text names no file: a file name may
-                                      * contain a colon */
+    /* only if the whole text names no file: a file name may contain a colon */
+    if (colon && !mf_exists(text)) {
         *colon = 0;
         const bool number = mf_parse_i64(colon + 1, &layer) && layer >= 0;
         if (!number && mf_exists(path)) {

@@ -81,11 +81,10 @@ void mf_report_attention(const mf_report *p, const mf_report_run *r)
     const mf_sample *s = r->sample;
     mf_html_section_closed(p->d, "attention", "Attention weights");
     mf_html_paragraph(
-        p->d,
-        mf_report_strf(p,
-                       "The first %d tokens of the text above at step %lld; a row sums "
-                       "to 1. Some heads of some layers, evenly spread.",
-                       s->n_seen, (long long)s->step));
+        p->d, mf_report_strf(p,
+                             "The first %d tokens of the text above at step %lld; a row sums "
+                             "to 1. Some heads of some layers, evenly spread.",
+                             s->n_seen, (long long)s->step));
     if (count(s, false) > 0) maps(p, s, false);
     if (count(s, true) > 0) {
         mf_html_paragraph(

@@ -14,8 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TRACK_MOST 80         /* number of points of a smoothed track; a figure cannot
-                               * show more */
+/* number of points of a smoothed track; a figure cannot show more */
+#define TRACK_MOST 80
 #define TEXT_MAX   (4u << 20) /* largest config.ini or manifest.json, in bytes */
 
 static void note(mf_report_run *r, const char *what)

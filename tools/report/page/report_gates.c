@@ -75,8 +75,8 @@ void mf_report_gate_table(const mf_report *p, const mf_sample *s, int layer)
     const char *const *names = mf_report_token_names(p, s, tokens);
     double *v = mf_arena_alloc(p->arena, (size_t)(tokens * l->experts + 1) * sizeof *v);
     if (!by_expert || !names || !v) return;
-    for (int t = 0; t < tokens; t++) /* each row is a token, so that numbers have
-                                      * enough width */
+    /* each row is a token, so that numbers have enough width */
+    for (int t = 0; t < tokens; t++)
         for (int e = 0; e < l->experts; e++)
             v[t * l->experts + e] = by_expert[e * tokens + t];
     const bool gates = has_gates(l);

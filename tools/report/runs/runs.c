@@ -181,8 +181,8 @@ static int add_below(mf_listed_runs *list, const char *folder, int depth)
 {
     char **names;
     int n, rc = mf_list_dir(folder, &names, &n);
-    if (rc != MF_OK) return rc == MF_ENOMEM ? rc : MF_OK; /* folders that cannot be read
-                                                           * are skipped */
+    /* folders that cannot be read are skipped */
+    if (rc != MF_OK) return rc == MF_ENOMEM ? rc : MF_OK;
     for (int i = 0; rc == MF_OK && i < n; i++) {
         char *path =
             strcmp(folder, ".") == 0 ? mf_strdup(names[i]) : mf_path_join(folder, names[i]);

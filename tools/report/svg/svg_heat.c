@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define LEVELS     17  /* number of colours of the scale; odd, so that one colour is
-                        * the middle */
+/* number of colours of the scale; odd, so that one colour is the middle */
+#define LEVELS     17
 #define RATIO      4.0 /* ratio of the ends of a scale of shares to the even share */
 #define BAR_WIDTH  12.0
 #define MAX_GROUPS 16
@@ -501,8 +501,8 @@ static void colour_bar(heat *t)
     s.from = b->top + height;
     s.to = b->top;
     for (int i = 0; i < s.n_ticks; i++) {
-        if (t->h->even > 0) /* shares need two digits; more digits would not fit beside
-                             * the bar */
+        /* shares need two digits; more digits would not fit beside the bar */
+        if (t->h->even > 0)
             snprintf(text, sizeof text, "%.2g", s.tick[i]);
         else
             mf_tick_text(&s, s.tick[i], text);

@@ -12,12 +12,12 @@
 #include "kernels/cpu/simd/gemm/amx_tiles.h"
 #include "kernels/cpu/workspace.h"
 
-#define PASS      (4 * AMX_DEEP * ROW_PANEL) /* number of words of the panels that do
-                                              * not stay */
-#define FEW_LANES 96                         /* up to this number of lanes, rows are read
-                                              * in place */
-#define SUMS      MF_ROOM_SUMS_SIZE /* elements of the f32 sums of c, if c is bf16 and the inner
-                                     * index long */
+/* number of words of the panels that do not stay */
+#define PASS (4 * AMX_DEEP * ROW_PANEL)
+/* up to this number of lanes, rows are read in place */
+#define FEW_LANES 96
+/* elements of the f32 sums of c, if c is bf16 and the inner index long */
+#define SUMS MF_ROOM_SUMS_SIZE
 
 _Static_assert(AMX_STAY + PASS <= MF_ROOM_TILE_SIZE, "room for panels");
 

@@ -8,9 +8,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define AMX_STAY 327680 /* number of words of the panels that stay in the second cache:
-                         * 1.25 MiB */
-#define AMX_DEEP 1024   /* maximum number of words of the inner index at a time */
+/* number of words of the panels that stay in the second cache: 1.25 MiB */
+#define AMX_STAY 327680
+#define AMX_DEEP 1024 /* maximum number of words of the inner index at a time */
 
 /* How a gemm is computed. crossed: b is on the rows side, and the result is transposed. As many
  * panels of one side as fit stay in the cache. The panels of the other side are read once for

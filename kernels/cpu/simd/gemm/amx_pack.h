@@ -116,8 +116,8 @@ V_INLINE void turn_eight(const uint16_t *const at[DEEP], int column, float *out)
         b[4 + r] = _mm512_unpackhi_epi16(a[2 * r], a[2 * r + 1]);
     }
     V_UNROLL
-    for (int r = 0; r < 4; r++) { /* a contains two columns of four rows; a[r + 1] contains the
-                                   * other two columns. */
+    /* a contains two columns of four rows; a[r + 1] contains the other two columns. */
+    for (int r = 0; r < 4; r++) {
         const int low = r / 2 * 4 + r % 2 * 2;
         a[2 * r] = _mm512_unpacklo_epi32(b[low], b[low + 1]);
         a[2 * r + 1] = _mm512_unpackhi_epi32(b[low], b[low + 1]);

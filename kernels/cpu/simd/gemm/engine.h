@@ -35,8 +35,8 @@
 #define PANEL_WORDS (KC * 512)
 _Static_assert(PANEL_WORDS + 16 + 2 * GROUP * VL * KC <= MF_ROOM_TILE_SIZE,
                "room for panels and copies");
-#define IN_PLACE  2                  /* up to this number of row panels, lanes can stay
-                                      * in place */
+/* up to this number of row panels, lanes can stay in place */
+#define IN_PLACE  2
 #define FEW       8                  /* up to this number of rows, sums run along vectors */
 #define MOST_DOTS (VL == 16 ? 4 : 2) /* number of rows at a time if there are so few rows */
 
@@ -288,8 +288,8 @@ V_INLINE void fetch_pieces(work *w, const char **pieces)
 {
     const int64_t most = w->words / PIECE_WORDS;
     int64_t n = 0;
-    if (w->copy < w->row_panels && !w->row->along) { /* the last call has prefetched
-                                                      * these rows */
+    /* the last call has prefetched these rows */
+    if (w->copy < w->row_panels && !w->row->along) {
         copy_row_panels(w, w->asked);
         w->asked = w->soon.row;
     }

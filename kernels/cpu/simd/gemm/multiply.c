@@ -3,8 +3,8 @@
 #include "kernels/cpu/simd/simd.h"
 #include "kernels/cpu/simd/vec.h"
 
-#define CHAINS 12 /* must be more than the latency in cycles times the number of units
-                   * that multiply */
+/* must be more than the latency in cycles times the number of units that multiply */
+#define CHAINS 12
 
 double MF_SIMD(multiply)(int64_t rounds)
 {

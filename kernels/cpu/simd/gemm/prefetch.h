@@ -10,9 +10,9 @@
 
 #include "kernels/cpu/simd/gemm/pack.h"
 
-#define PIECE       512 /* bytes of a piece: 8 lines */
-#define PIECE_WORDS 32  /* number of words of the inner index during which a piece
-                         * is prefetched */
+#define PIECE 512 /* bytes of a piece: 8 lines */
+/* number of words of the inner index during which a piece is prefetched */
+#define PIECE_WORDS 32
 
 /* A part of an operand, and how far it has been prefetched. */
 typedef struct agenda {

@@ -18,9 +18,9 @@
 #define FEW_DOTS   4
 #define FEW_SWEEPS 4
 #endif
-#define AHEAD 8                  /* prefetch distance in rows of b */
-#define MR    (VL == 16 ? 4 : 2) /* number of rows of a at a time: MR x 4 sums stay
-                                  * in registers */
+#define AHEAD 8 /* prefetch distance in rows of b */
+/* number of rows of a at a time: MR x 4 sums stay in registers */
+#define MR (VL == 16 ? 4 : 2)
 
 static inline void put(float *c, float sum, float alpha, float beta)
 {

@@ -11,8 +11,8 @@
 
 #include "kernels/cpu/simd/simd.h"
 
-#define BLOCK_LANES 256 /* number of lanes that the engine processes at a time if it reads rows
-                         * in place */
+/* number of lanes that the engine processes at a time if it reads rows in place */
+#define BLOCK_LANES 256
 
 /* An operand. In element [i, p], i is the index in c and p is the inner index. */
 typedef struct gemm_side {

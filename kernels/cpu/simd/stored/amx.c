@@ -15,17 +15,17 @@
 #include "kernels/cpu/simd/stored/stored.h"
 #include "kernels/cpu/workspace.h"
 
-#define ROWS_ROOM 262144                /* number of words of packed rows: half of the
-                                         * second cache */
+/* number of words of packed rows: half of the second cache */
+#define ROWS_ROOM 262144
 #define DEEPEST   2048                  /* maximum number of inner indices at a time */
 #define PANEL     (DEEPEST / 2 * LANES) /* number of words of a panel */
-#define SET       4                     /* number of panels of GPTQ4 that are unpacked at
-                                         * a time */
+/* number of panels of GPTQ4 that are unpacked at a time */
+#define SET 4
 _Static_assert(ROWS_ROOM + SET * PANEL + DEEPEST / LONG_GROUP * SET * LANES <=
                    MF_ROOM_TILE_SIZE,
                "room for rows, lanes and scales");
-#define LINES_MOST 8  /* lines that are prefetched for 16 words; more lines would have
-                       * to wait */
+/* lines that are prefetched for 16 words; more lines would have to wait */
+#define LINES_MOST 8
 #define UNPACK     24 /* number of rows whose sums take as long as unpacking a panel */
 
 #if defined(MF_AMX_EMULATED)

@@ -12,8 +12,8 @@
 
 #include "kernels/cpu/simd/stored/many.h"
 
-#define MR         12 /* number of rows at a time: their sums of two vectors of outputs stay
-                       * in registers */
+/* number of rows at a time: their sums of two vectors of outputs stay in registers */
+#define MR         12
 #define BITS       10
 #define MOST       MF_STORED_MOST
 #define WORD_BYTES 4 /* bytes of p for the inputs of a word */

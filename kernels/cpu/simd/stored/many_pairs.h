@@ -9,8 +9,8 @@
 
 #include "kernels/cpu/simd/stored/many.h"
 
-#define MR         6 /* number of rows at a time: their sums of two vectors of outputs stay
-                      * in registers */
+/* number of rows at a time: their sums of two vectors of outputs stay in registers */
+#define MR         6
 #define BITS       14
 #define MOST       MF_STORED_MOST_16
 #define WORD_BYTES 16 /* bytes of a row for the inputs of a word */

@@ -141,8 +141,8 @@ static bool fill_mx(const slice *s, uint32_t *shift, float *out)
     uint16_t scaled[32];
     const uint8_t *from[LANES];
     if (!mx_shifts(s, shift)) return false;
-    for (int q = 0; q < 32; q++) { /* The table has 0 instead of -0, so that the subtraction
-                                    * leaves it 0. */
+    /* The table has 0 instead of -0, so that the subtraction leaves it 0. */
+    for (int q = 0; q < 32; q++) {
         const uint16_t most = mf_bf16_from_f32(values[q % 8] * 0x1p125f);
         scaled[q] = (uint16_t)(most | (q % 16 > 8 ? 0x8000 : 0));
     }

@@ -3,8 +3,7 @@
  * inputs (back), so each weight is read by one tile. With few rows of x, reading takes most
  * of the time, and functions of each type multiply directly from memory. So does GPTQ for
  * many rows of bf16. With more rows the f32 engine reads bf16 and f32 in place; other types
- * are first unpacked in blocks. With AMX most gemms of bf16 are computed in amx.c. Tiling
- * changes no bit. */
+ * are unpacked in blocks. With AMX, amx.c computes most bf16 gemms. Tiling changes no bit. */
 #include "kernels/cpu/simd/gemm/tile.h"
 #include "kernels/cpu/simd/stored/stored.h"
 #include "kernels/cpu/simd/vec.h"

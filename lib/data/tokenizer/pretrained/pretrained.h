@@ -17,7 +17,7 @@ uint32_t mf_pt_category(uint32_t c); /* Returns the category in regular expressi
                                       * one or more categories. */
 uint32_t mf_pt_lower(uint32_t c);
 bool mf_pt_is_word(uint32_t c);    /* Whether the regular expression \w matches. */
-bool mf_pt_is_accent(uint32_t c);  /* Whether BERT removes the code point with strip_accents. */
+bool mf_pt_is_accent(uint32_t c);  /* Whether BERT removes the code point as an accent. */
 bool mf_pt_is_mark(uint32_t c);    /* Whether StripAccents removes the code point. */
 bool mf_pt_has_form(uint32_t c);   /* Returns false if no normal form changes or moves the
                                     * code point. */

@@ -117,8 +117,8 @@ int mf_pt_read_steps(const char *source, const mf_json *v, mf_pt_steps *ret)
     rc = read_step(source, v, s);
     if (rc != MF_OK || s->kind != MF_PT_REPLACE) return rc;
     /* The growth factors of successive steps multiply. */
-    ret->growth = (ret->growth > 0 ? ret->growth : 1) *
-                  fmax(1, (double)s->n_with / (double)s->n_text);
+    ret->growth =
+        (ret->growth > 0 ? ret->growth : 1) * fmax(1, (double)s->n_with / (double)s->n_text);
     if (ret->growth <= MF_PT_GROWTH) return MF_OK;
     return mf_fail(MF_EINPUT,
                    "%s: \"normalizer\": Replace: a text could become more than %d times as "
