@@ -111,7 +111,7 @@ appended() {
 }
 
 @test "a plugin of a newer moefw is told, and a function that is missing is named" {
-    edit host.h 's/^} mf_host;/    int (*later)(mf_ctx *ctx);\n} mf_host;/; s/"count_scores layer_dims"/"count_scores layer_dims later"/'
+    edit host.h 's/^} mf_host;/    int (*later)(mf_ctx *ctx);\n} mf_host;/; s/copy_row"/copy_row later"/'
     local flags name
     for flags in "" "-DASKS"; do
         name=newer${flags#-D}
