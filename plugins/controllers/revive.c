@@ -7,8 +7,9 @@
  * one, and so on. n is drawn from N(0, 1). All parameters layers.N.expert.* that belong to
  * single experts are copied, and with copy_router = yes row b of layers.N.router.weight. The
  * optimizer's moments of these rows are set to 0, so the new expert does not continue in the
- * direction of the old one. idle is saved with the model. The controller counts its calls: with
- * every = n a call counts for n steps. */
+ * direction of the old one. idle is saved with the model. patience is a number of
+ * calls, so with every = n it is that many times n steps. Layers may have different numbers of
+ * experts. */
 #include <moefw/moefw.h>
 #include <stdio.h>
 
@@ -19,18 +20,23 @@ typedef struct {
 
 typedef struct {
     const conf *c;
-    int32_t layers, experts, dim;
+    int32_t layers, experts, dim; /* experts: those of the layer that has most */
 } controller;
 
 static int init(void *self_, mf_ctx *ctx, const void *conf_, const mf_dims *dims)
 {
     controller *self = self_;
     *self = (controller){conf_, dims->moe_layers, dims->experts, dims->dim};
+    for (int32_t l = 0; MF_HAS(mf, mf_host, layer_dims) && l < dims->n_layers; l++) {
+        mf_dims one = {.size = sizeof one};
+        if (mf->layer_dims(ctx, l, &one) == MF_OK && one.experts > self->experts)
+            self->experts = one.experts;
+    }
     if (dims->moe_layers < 1)
         return mf->fail(ctx, MF_ECONFIG, "the model has no MoE layers with experts to revive");
     if (!MF_HAS(mf, mf_host, copy_row))
         return mf->fail(ctx, MF_ECONFIG, "this moefw cannot copy experts: get a newer one");
-    return mf->buffer(ctx, "idle", mf_shape2(dims->moe_layers, dims->experts), MF_ZEROS);
+    return mf->buffer(ctx, "idle", mf_shape2(dims->moe_layers, self->experts), MF_ZEROS);
 }
 
 /* Returns the expert with the most assignments that is below rank `turn` in their order. */
@@ -46,8 +52,10 @@ static int32_t busiest(const mf_layer_stats *s, int32_t turn)
     return best;
 }
 
-static int copy_expert(const controller *self, mf_ctx *ctx, int layer, int32_t to, int32_t from)
+static int copy_expert(const controller *self, mf_ctx *ctx, const mf_layer_stats *s, int32_t to,
+                       int32_t from)
 {
+    const int layer = s->layer;
     char name[96];
     const char *at;
     int64_t n = 0;
@@ -67,11 +75,11 @@ static int copy_expert(const controller *self, mf_ctx *ctx, int layer, int32_t t
             (int)from);
     if (!self->c->copy_router) return MF_OK;
     snprintf(name, sizeof name, "/layers.%d.router.weight", layer);
-    if (!mf->data(ctx, name, &n) || n != (int64_t)self->experts * self->dim)
+    if (!mf->data(ctx, name, &n) || n != (int64_t)s->experts * self->dim)
         return mf->fail(ctx, MF_ECONFIG,
                         "the router of layer %d has no weight of %d rows: expected "
                         "copy_router = no",
-                        layer, (int)self->experts);
+                        layer, (int)s->experts);
     return mf->copy_row(ctx, name, to, from, self->c->noise);
 }
 
@@ -87,7 +95,7 @@ static int revive(const controller *self, mf_ctx *ctx, const mf_layer_stats *s, 
         if ((double)idle[e] < (double)self->c->patience) continue;
         const int32_t from = busiest(s, turn);
         if ((double)s->demand[from] < least) break;
-        const int rc = copy_expert(self, ctx, s->layer, e, from);
+        const int rc = copy_expert(self, ctx, s, e, from);
         if (rc != MF_OK) return rc;
         idle[e] = 0;
         turn++;
@@ -104,8 +112,8 @@ static int on_step(void *self_, mf_ctx *ctx, const mf_step *step)
     for (int32_t l = 0; l < step->n_layers && rc == MF_OK; l++) {
         const mf_layer_stats *s = (const mf_layer_stats *)((const char *)step->layers +
                                                            (size_t)l * step->layers[0].size);
-        if (s->experts != self->experts || l >= self->layers)
-            return mf->fail(ctx, MF_EPLUGIN, "layer %d: expected %d experts, found %d",
+        if (s->experts > self->experts || l >= self->layers)
+            return mf->fail(ctx, MF_EPLUGIN, "layer %d: expected at most %d experts, found %d",
                             (int)s->layer, (int)self->experts, (int)s->experts);
         rc = revive(self, ctx, s, idle + (int64_t)l * self->experts);
     }
@@ -123,8 +131,10 @@ static const mf_option options[] = {
     MF_END_OPTIONS,
 };
 
-static const mf_controller vtable = {
-    .size = sizeof(mf_controller), .init = init, .on_step = on_step};
+static const mf_controller vtable = {.size = sizeof(mf_controller),
+                                     .flags = MF_CONTROLLER_UNEQUAL,
+                                     .init = init,
+                                     .on_step = on_step};
 
 MF_EXPORT_PLUGIN = MF_PLUGIN_INIT(MF_CONTROLLER, mf_controller, "revive", "1.0", "MIT",
                                   "idle experts get the weights of the busiest ones", options,

@@ -30,6 +30,19 @@ often() {
     done
 }
 
+@test "layers with different numbers of experts" {
+    often one --set block.1.experts=4
+    words+=(--set controller.r.threshold=0.9)
+    "$MOEFW" "${words[@]}" 2>one.log
+    grep -q 'layer 0: expert [0-7] gets the weights of expert [0-7]' one.log
+    grep -q 'layer 1: expert [0-3] gets the weights of expert [0-3]' one.log
+    often half --set block.1.experts=4
+    words+=(--set controller.r.threshold=0.9)
+    "$MOEFW" "${words[@]}" --steps 3 2>half.log
+    "$MOEFW" train half --resume -q -t 1 --steps 6
+    cmp one/ckpt/step-6/model.safetensors half/ckpt/step-6/model.safetensors
+}
+
 @test "ranks copy the same experts" {
     ranks_setup
     often one
