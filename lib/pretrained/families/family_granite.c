@@ -148,96 +148,35 @@ static const mf_family_rule rules[] = {
      NULL},
     MF_RULES_END};
 
-static const mf_key_default defaults_granitemoe[] = {{"vocab_size", "32000"},
-                                                     {"hidden_size", "4096"},
-                                                     {"intermediate_size", "11008"},
-                                                     {"num_hidden_layers", "32"},
-                                                     {"num_attention_heads", "32"},
-                                                     {"num_key_value_heads", "null"},
-                                                     {"hidden_act", "silu"},
-                                                     {"max_position_embeddings", "2048"},
-                                                     {"rms_norm_eps", "1e-06"},
-                                                     {"tie_word_embeddings", "false"},
-                                                     {"attention_bias", "false"},
-                                                     {"num_local_experts", "8"},
-                                                     {"num_experts_per_tok", "2"},
-                                                     {"output_router_logits", "false"},
-                                                     {"router_aux_loss_coef", "0.001"},
-                                                     {"embedding_multiplier", "1.0"},
-                                                     {"logits_scaling", "1.0"},
-                                                     {"residual_multiplier", "1.0"},
-                                                     {"attention_multiplier", "1.0"},
-                                                     {"rope_theta", "10000.0"},
-                                                     MF_DEFAULTS_END};
+/* the defaults that all types of this file share */
+#define COMMON_DEFAULTS                                                                        \
+    {"vocab_size", "32000"}, {"hidden_size", "4096"}, {"intermediate_size", "11008"},          \
+        {"num_hidden_layers", "32"}, {"num_attention_heads", "32"},                            \
+        {"num_key_value_heads", "null"}, {"hidden_act", "silu"},                               \
+        {"max_position_embeddings", "2048"}, {"rms_norm_eps", "1e-06"},                        \
+        {"tie_word_embeddings", "false"}, {"attention_bias", "false"},                         \
+        {"num_local_experts", "8"}, {"num_experts_per_tok", "2"},                              \
+        {"output_router_logits", "false"}, {"router_aux_loss_coef", "0.001"},                  \
+        {"embedding_multiplier", "1.0"}, {"logits_scaling", "1.0"},                            \
+        {"residual_multiplier", "1.0"},                                                        \
+    {                                                                                          \
+        "attention_multiplier", "1.0"                                                          \
+    }
 
-static const mf_key_default defaults_granitemoeshared[] = {{"vocab_size", "32000"},
-                                                           {"hidden_size", "4096"},
-                                                           {"intermediate_size", "11008"},
-                                                           {"num_hidden_layers", "32"},
-                                                           {"num_attention_heads", "32"},
-                                                           {"num_key_value_heads", "null"},
-                                                           {"hidden_act", "silu"},
-                                                           {"max_position_embeddings", "2048"},
-                                                           {"rms_norm_eps", "1e-06"},
-                                                           {"tie_word_embeddings", "false"},
-                                                           {"attention_bias", "false"},
-                                                           {"num_local_experts", "8"},
-                                                           {"num_experts_per_tok", "2"},
-                                                           {"output_router_logits", "false"},
-                                                           {"router_aux_loss_coef", "0.001"},
-                                                           {"embedding_multiplier", "1.0"},
-                                                           {"logits_scaling", "1.0"},
-                                                           {"residual_multiplier", "1.0"},
-                                                           {"attention_multiplier", "1.0"},
+static const mf_key_default defaults_granitemoe[] = {
+    COMMON_DEFAULTS, {"rope_theta", "10000.0"}, MF_DEFAULTS_END};
+
+static const mf_key_default defaults_granitemoeshared[] = {COMMON_DEFAULTS,
                                                            {"shared_intermediate_size", "0"},
                                                            {"rope_theta", "10000.0"},
                                                            MF_DEFAULTS_END};
 
-static const mf_key_default defaults_granitemoe_swa[] = {{"vocab_size", "32000"},
-                                                         {"hidden_size", "4096"},
-                                                         {"intermediate_size", "11008"},
-                                                         {"num_hidden_layers", "32"},
-                                                         {"num_attention_heads", "32"},
-                                                         {"num_key_value_heads", "null"},
-                                                         {"hidden_act", "silu"},
-                                                         {"max_position_embeddings", "2048"},
-                                                         {"rms_norm_eps", "1e-06"},
-                                                         {"tie_word_embeddings", "false"},
-                                                         {"attention_bias", "false"},
-                                                         {"num_local_experts", "8"},
-                                                         {"num_experts_per_tok", "2"},
-                                                         {"output_router_logits", "false"},
-                                                         {"router_aux_loss_coef", "0.001"},
-                                                         {"embedding_multiplier", "1.0"},
-                                                         {"logits_scaling", "1.0"},
-                                                         {"residual_multiplier", "1.0"},
-                                                         {"attention_multiplier", "1.0"},
-                                                         {"shared_intermediate_size", "0"},
-                                                         {"sliding_window", "128"},
-                                                         {"layer_types", "null"},
-                                                         {"layer_rope_theta", "null"},
-                                                         {"rope_theta", "10000.0"},
-                                                         MF_DEFAULTS_END};
+static const mf_key_default defaults_granitemoe_swa[] = {
+    COMMON_DEFAULTS,         {"shared_intermediate_size", "0"}, {"sliding_window", "128"},
+    {"layer_types", "null"}, {"layer_rope_theta", "null"},      {"rope_theta", "10000.0"},
+    MF_DEFAULTS_END};
 
-static const mf_key_default defaults_granitemoehybrid[] = {{"vocab_size", "32000"},
-                                                           {"hidden_size", "4096"},
-                                                           {"intermediate_size", "11008"},
-                                                           {"num_hidden_layers", "32"},
-                                                           {"num_attention_heads", "32"},
-                                                           {"num_key_value_heads", "null"},
-                                                           {"hidden_act", "silu"},
-                                                           {"max_position_embeddings", "2048"},
-                                                           {"rms_norm_eps", "1e-06"},
-                                                           {"tie_word_embeddings", "false"},
-                                                           {"attention_bias", "false"},
-                                                           {"num_local_experts", "8"},
-                                                           {"num_experts_per_tok", "2"},
-                                                           {"output_router_logits", "false"},
-                                                           {"router_aux_loss_coef", "0.001"},
-                                                           {"embedding_multiplier", "1.0"},
-                                                           {"logits_scaling", "1.0"},
-                                                           {"residual_multiplier", "1.0"},
-                                                           {"attention_multiplier", "1.0"},
+static const mf_key_default defaults_granitemoehybrid[] = {COMMON_DEFAULTS,
                                                            {"shared_intermediate_size", "1024"},
                                                            {"position_embedding_type", "null"},
                                                            {"layer_types", "null"},
