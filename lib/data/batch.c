@@ -12,7 +12,8 @@
 #include <string.h>
 
 /* The part of a document that one example contains: tokens begin .. begin+n-1 of the corpus.
- * For lm the last of these tokens is only a target. */
+ * For lm the last of these tokens is only a target. span: index of the document in the spans of
+ * the corpus. */
 typedef struct piece {
     int64_t begin;
     int32_t n;

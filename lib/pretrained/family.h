@@ -35,7 +35,8 @@ enum {
      * the parameter */
     MF_RULE_APART = 32,
     MF_RULE_JOINED = 64, /* one tensor contains the rows of all experts, one behind the other */
-    MF_RULE_ROW = 128    /* the tensor has a first dimension of size 1, which ours has not */
+    MF_RULE_ROW = 128    /* the tensor has a first dimension of size 1, which our parameter does
+                          * not have */
 };
 
 typedef struct mf_family_rule {

@@ -170,7 +170,8 @@ static void put_patterns(const writer *x, mf_jw *w)
     mf_jw_end(w);
 }
 
-/* Returns the dropout of the first layer. PEFT has no dropout on parameters. */
+/* Returns the dropout of the first layer. Returns 0 if a change belongs to a parameter, on
+ * which PEFT has no dropout. */
 static double dropout_of(const writer *x)
 {
     for (int i = 0; i < x->n; i++)

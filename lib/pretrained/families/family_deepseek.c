@@ -103,8 +103,8 @@ static void settings32(mf_keys *k)
     mf_keys_set(k, "model.seq=%lld", (long long)positions);
 }
 
-/* Queries of positions beyond the original length have a further factor. The run's sequences
- * are no longer. */
+/* Queries of positions beyond the original length have a further factor, which is not read.
+ * Therefore the run's sequences are not longer than this length. */
 static void settings_mistral(mf_keys *k)
 {
     mf_keys_decoder(k);
