@@ -204,8 +204,9 @@ static int refuse(mf_compare_router *r, int rc, unsigned long faults)
     return r->refused ? MF_OK : MF_ENOMEM;
 }
 
-/* Invalid options are an error if the user named the router. Otherwise the router is skipped.
- * It is also always skipped if the plugin is refused (MF_EPLUGIN). */
+/* Checks the options of a router. Invalid options are an error if the user named the router;
+ * otherwise the router is skipped. It is always skipped if its plugin is
+ * refused (MF_EPLUGIN). */
 static int judge_options(const mf_compare *c, mf_compare_router *r)
 {
     const unsigned long faults = mf_faults();

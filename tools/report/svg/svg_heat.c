@@ -296,7 +296,8 @@ static int lines_of(const heat *t, int level)
 }
 
 /* The colour that is drawn under all others, as whole rows, because it would need the most
- * lines; -1 if some cell has no value. */
+ * lines. -1: none, because some cell has no value, or no colour needs more lines than there
+ * are rows. */
 static int ground_of(const heat *t)
 {
     int best = -1, most = t->h->rows;
