@@ -44,9 +44,8 @@ void mf_report_learning(const mf_report *p);    /* loss, scores, learning rate, 
 void mf_report_balance(const mf_report *p);     /* entropies, load CV, drop rate, NMI, ... */
 void mf_report_skew(const mf_report *p);        /* correlation of expert balance with quality */
 /* Sections for one run only. */
-void mf_report_modules(const mf_report *p,
-                       const mf_report_run *r); /* numbers of parameters: existing, and used by
-                                                 * a token */
+/* numbers of parameters: existing, and used by a token */
+void mf_report_modules(const mf_report *p, const mf_report_run *r);
 void mf_report_tasks(const mf_report *p, const mf_report_run *r);
 void mf_report_load(const mf_report *p, const mf_report_run *r);
 void mf_report_topics(const mf_report *p, const mf_report_run *r);

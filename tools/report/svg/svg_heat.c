@@ -445,10 +445,10 @@ static void put_labels(heat *t)
     const int every = (int)ceil(MF_FONT / t->cell_h),
               every_column = (int)ceil((MF_FONT - 1) / t->cell_w);
     mf_doc_put(t->d, "<g text-anchor=\"end\">\n");
+    /* "start" writes no anchor attribute, so the anchor of the group applies */
     for (int r = 0; h->row_labels && r < h->rows; r += every)
         mf_svg_text(t->d, b->left - 6, row_top(t, r) + t->cell_h / 2 + MF_FONT * 0.35, "start",
-                    h->row_labels[r]); /* "start" writes no anchor attribute, so the anchor of
-                                        * the group applies */
+                    h->row_labels[r]);
     mf_doc_put(t->d, "</g>\n");
     if (h->column_labels && upright(t)) {
         mf_doc_put(t->d, "<g text-anchor=\"end\" transform=\"rotate(-90)\">\n");
