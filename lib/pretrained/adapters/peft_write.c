@@ -58,7 +58,8 @@ static int fit_module(writer *x, const mf_peft_module *m)
     return rc;
 }
 
-/* rslora is one key for all modules. If some modules do not use it, it is used for none. */
+/* rslora is one key for all modules. If some modules do not use it, it is used for none, and
+ * alpha is changed so that each scale stays the same. */
 static void settle_scales(writer *x)
 {
     bool all = true;

@@ -160,7 +160,8 @@ bool mf_judge_reorders(const mf_model_config *m)
     return m->position == MF_POS_ROPE && !m->rope_half && m->latent == 0 && whole;
 }
 
-/* Whether the model does not use an option, because of another one. */
+/* Whether a difference in an option does not matter, because another option prevents its use.
+ * model.seq may always differ. */
 static bool is_idle(const mf_differences *j, const char *section, const char *key)
 {
     static const char *const rope[] = {"model.rope_theta",    "model.rope_half",
