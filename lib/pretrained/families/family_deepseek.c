@@ -9,7 +9,8 @@
 #include "base/log.h"
 #include "base/text/number.h"
 
-/* turns: the two values of a rotated pair are neighbours in a head. */
+/* Sets the latent attention of DeepSeek. turns: the two values of a rotated pair are neighbours
+ * in a head. */
 static void attention(mf_keys *k, bool turns)
 {
     const int64_t plain = mf_keys_int(k, "qk_nope_head_dim", 1, 65536),

@@ -328,8 +328,8 @@ static void first_difference(const char *a, const char *b, char *out, size_t siz
     snprintf(out, size, "one has more keys");
 }
 
-/* *ret_same: whether the file exists and has this text. Fails with MF_EUSAGE if it has
- * another text. */
+/* Compares a configuration in OUT with the text that it must have. *ret_same: whether the file
+ * exists and has this text. Fails with MF_EUSAGE if it has another text. */
 static int judge_config(const char *path, const char *text, bool *ret_same)
 {
     char *there = NULL, why[512];

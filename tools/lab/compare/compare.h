@@ -232,8 +232,8 @@ int mf_compare_lacks(const mf_compare *c, const mf_compare_router **ret_first);
 /* Writes comparison.json as one object. */
 void mf_compare_json(mf_jw *w, const mf_compare_table *t);
 int mf_compare_write(const mf_compare_table *t);
-/* columns: width of the terminal. If the table is wider, it is printed in three parts, each at
- * most 80 columns wide. 0: no limit. */
+/* Prints the table. columns: width of the terminal. If the table is wider, it is printed in
+ * three parts, each at most 80 columns wide. 0: no limit. */
 void mf_compare_print(const mf_compare_table *t, FILE *out, int columns);
 
 #endif

@@ -62,8 +62,8 @@ void mf_compare_unclaim(int fd)
 
 /* ---- starting ---- */
 
-/* *ret_again: whether there is a checkpoint to resume. A directory without a checkpoint
- * is removed. */
+/* Examines the directory of a run. *ret_again: whether there is a checkpoint to resume. A
+ * directory without a checkpoint is removed. */
 static int judge_dir(const mf_compare_run *run, bool *ret_again)
 {
     int64_t *steps = NULL;
