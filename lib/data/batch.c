@@ -30,7 +30,7 @@ struct mf_batcher {
     mf_packing packing; /* packing of the pieces into examples if spec.packed; rows 0:
                          * no packing */
     int32_t *dealt;     /* [items] the windows that deal_windows gave to this split; NULL
-                     * without deal */
+                         * without deal */
     /* permutation of pieces or windows in epoch `epoch`. NULL: they follow the order of the
      * corpus, or windows are drawn anywhere. */
     int32_t *order;

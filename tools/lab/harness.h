@@ -47,7 +47,7 @@ typedef struct mf_harness_spec {
     /* the same, with drawn values, for options that the user has not chosen */
     const char *const *drawn;
     const char *at; /* adapters: value of the section's key `at`, which selects the
-                               * points; NULL: the default */
+                     * points; NULL: the default */
     bool one_head;  /* adapters: head 0 of the block is inactive */
     bool beside;    /* also declares parameters of a whole model, which no op reads */
     bool unadapted; /* adapters: the instance exists, but it is not applied */
