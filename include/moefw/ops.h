@@ -69,7 +69,7 @@ static inline mf_tensor *mf_op4(mf_graph *g, const char *name, mf_tensor *a, mf_
     return MF_HOST_SLOT->op(g, name, 4, in, attr, 1, NULL);
 }
 
-/* Usual initial values of parameters. */
+/* Makes an mf_init. The macros below are the usual initial values of parameters. */
 static inline mf_init mf_init_of(mf_init_kind kind, double a, uint32_t flags)
 {
     mf_init i;

@@ -257,7 +257,7 @@ typedef struct mf_regularizer_in {
     mf_tensor *token_loss;
     mf_tensor *targets; /* [T] i32, -1: none; NULL: the task has no targets for tokens */
     mf_tensor *mask;    /* these four fields have the meaning that they have
-                              * in mf_router_in */
+                         * in mf_router_in */
     mf_tensor *token_ids;
     mf_tensor *positions;
     mf_tensor *sequence_ids;

@@ -95,7 +95,7 @@ static int enter(moefw_run *run, mf_run_scope *scope)
 void moefw_run_free(moefw_run *run)
 {
     mf_run_scope scope;
-    /* The handle is inside one of its own callbacks, so it is not freed. */
+    /* A handle in use, for example inside one of its own callbacks, is not freed. */
     if (!run || enter(run, &scope) != MF_OK) return;
     mf_run_close(run);
     mf_world_close(run->world);

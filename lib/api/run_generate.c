@@ -33,7 +33,8 @@ int mf_run_encode(const moefw_run *run, const char *text, size_t n, bool begins,
     if (!run->session->config->data.clean)
         return mf_tokenizer_encode(tokenizer, "the prompt", text, n, ids);
     rc = mf_clean_text(text, n, &plain, &m);
-    if (rc == MF_OK && m > 0 && text[n - 1] == ' ') plain[m++] = ' '; /* replaces the NUL */
+    /* A blank at the end of the prompt stays. It replaces the NUL. */
+    if (rc == MF_OK && m > 0 && text[n - 1] == ' ') plain[m++] = ' ';
     /* If nothing remains after simplification, the prompt is used unchanged. */
     if (rc == MF_OK)
         rc = mf_tokenizer_encode(tokenizer, "the prompt", m > 0 ? plain : text, m > 0 ? m : n,
@@ -116,7 +117,8 @@ typedef struct listener {
     mf_decoder *decoder; /* NULL without a tokenizer */
 } listener;
 
-/* Passes a token to the callback and returns its result; 0 continues. */
+/* Passes a token to the callback and returns the callback's result: 0 continues the generation.
+ * Without a callback the result is 0. */
 static int tell(const listener *l, int32_t token)
 {
     size_t n = 0;
@@ -136,8 +138,9 @@ int mf_run_usual(const char *dir, mf_generation *ret)
     return rc;
 }
 
-/* Whether a token ends a text. For an imported run these are the ids in its files; for any
- * other run it is the end token of the tokenizer. */
+/* Whether a token ends a text. An imported run uses the end tokens in the files of the
+ * import. If there are none, and the files did not decide this, it is the end token of
+ * the tokenizer. */
 static bool ends(const moefw_run *run, int32_t id)
 {
     const mf_tokenizer *tokenizer = run->session->tokenizer;

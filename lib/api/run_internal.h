@@ -114,8 +114,8 @@ int mf_run_usual(const char *dir, mf_generation *ret);
 int mf_run_configure(moefw_run *run, const char *config, int n,
                      const mf_assignment *assignments);
 
-/* dir: the run directory. parent: a folder in which NAME-N is created. Both NULL: nothing
- * is written. */
+/* Starts training. dir: the run directory. parent: a folder in which NAME-N is created. Both
+ * NULL: nothing is written. */
 int mf_run_start(moefw_run *run, const char *dir, const char *parent);
 /* If run->joins: opens the world, agrees with the other ranks on the status rc of the work
  * before this call, and checks that the ranks have the same configuration. A second call

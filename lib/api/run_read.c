@@ -65,7 +65,8 @@ int moefw_run_open(moefw_run *run, const char *dir, const moefw_open_options *op
     return mf_run_leave(run, &scope, open_reading(run, dir, options));
 }
 
-/* Returns the numbers of experts of all blocks, which the model owns. */
+/* Returns the number of experts of each block, 0 for a block without MoE. The model owns the
+ * array. NULL: not enough memory. */
 static const int32_t *layer_experts(moefw_run *run)
 {
     mf_model *m = run->session->model;

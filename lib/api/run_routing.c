@@ -115,7 +115,7 @@ static int run_tokens(moefw_run *run, const int32_t *tokens, size_t n, mf_model_
     int rc = mf_model_graph_new(m, &shape, ret);
     if (rc == MF_OK) rc = mf_batch_new(1, (int32_t)n, &b);
     if (rc == MF_OK) {
-        /* This graph does not read targets. */
+        /* The graph does not read targets, so the tokens are passed as targets, too. */
         const moefw_batch from = {sizeof from, 1, (int32_t)n, tokens, tokens, NULL};
         int32_t *last = (*ret)->last ? mf_tensor_input((*ret)->last) : NULL;
         mf_run_copy_batch(b, &from);

@@ -12,7 +12,8 @@
 #include <string.h>
 
 /* The part of a document that one example contains: tokens begin .. begin+n-1 of the corpus.
- * For lm the last of these tokens is only a target. */
+ * For lm the last of these tokens is only a target. span: index of the document in the spans of
+ * the corpus. */
 typedef struct piece {
     int64_t begin;
     int32_t n;
@@ -29,7 +30,7 @@ struct mf_batcher {
     mf_packing packing; /* packing of the pieces into examples if spec.packed; rows 0:
                          * no packing */
     int32_t *dealt;     /* [items] the windows that deal_windows gave to this split; NULL
-                     * without deal */
+                         * without deal */
     /* permutation of pieces or windows in epoch `epoch`. NULL: they follow the order of the
      * corpus, or windows are drawn anywhere. */
     int32_t *order;

@@ -92,7 +92,9 @@ static int collect(const work *w, int64_t n, mf_packing *p)
         p->begin[w->row_of[i] + 1]++;
     for (int64_t r = 0; r < p->rows; r++)
         p->begin[r + 1] += p->begin[r];
-    for (int64_t i = n; i-- > 0;) /* backwards, so that begin[row] ends at its first piece */
+    /* begin[row + 1] is counted down to the row's first piece, so the pieces are
+     * visited backwards. */
+    for (int64_t i = n; i-- > 0;)
         p->item[--p->begin[w->row_of[w->order[i]] + 1]] = w->order[i];
     memmove(p->begin, p->begin + 1, (size_t)p->rows * sizeof *p->begin);
     p->begin[p->rows] = n;

@@ -26,8 +26,8 @@ static const struct {
 } tails[] = {{"n't", " not"},  {"'re", " are"},  {"'ve", " have"},
              {"'ll", " will"}, {"'d", " would"}, {"'m", " am"}};
 
-/* greatest number of output bytes per byte of input: the 2 bytes "'d" become the 6 of
- * " would" */
+/* bound for the output bytes per byte of input; the greatest growth is from "'d" (2 bytes) to "
+ * would" (6 bytes) */
 enum { GROWTH = 4 };
 
 typedef struct sink {

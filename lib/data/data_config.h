@@ -13,11 +13,12 @@ typedef struct mf_data_config {
     double split;
     const char *val_path; /* "": val is the last part of path */
     int64_t limit;        /* number of documents or examples of path that are used; 0: all */
-    /* Names of tsv columns; "": the usual names. */
+    /* 0: the first `limit` documents are used, 1: random ones */
     int64_t pick;
-    /* Names of jsonl members; "": the usual names. */
+    /* names of tsv columns; "": the usual names */
     const char *first_column, *second_column, *label_column;
-    const char *text_field, *prompt_field, *answer_field, *messages_field; /* jsonl */
+    /* names of jsonl members; "": the usual names */
+    const char *text_field, *prompt_field, *answer_field, *messages_field;
     int64_t loss; /* for data with prompts; 0: only answers count, 1: all tokens count */
     int64_t chat; /* 0: messages use the tokenizer's template, 1: plain */
     /* examples are padded: 0 to model.seq tokens, 1 to the longest of the batch */

@@ -143,8 +143,8 @@ static int load_topics(mf_source *s)
     return MF_OK;
 }
 
-/* Copies standard input into memory that is used like a mapped file. *ret_own is
- * this memory. */
+/* Maps a file; *ret_own is then NULL. Standard input is copied into memory that is used like a
+ * mapped file; the caller frees this memory, *ret_own. */
 static int map_input(const char *path, mf_map *ret, char **ret_own)
 {
     *ret = (mf_map){0};

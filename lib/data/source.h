@@ -81,7 +81,8 @@ typedef struct mf_source {
     int64_t n_documents, documents_cap;
     mf_turn *turns;
     int64_t n_turns, turns_cap;
-    int64_t skipped; /* number of lines that are marked as not learned */
+    int64_t skipped; /* number of lines that were skipped because they are marked as
+                      * not learned */
     mf_unread unread;
     mf_labels labels;
     mf_labels more[MF_TASKS_MAX]; /* labels of further columns */
@@ -103,10 +104,10 @@ typedef enum mf_format {
     MF_FORMAT_BIN
 } mf_format;
 
-/* Finds the format by name. If name is NULL, "" or "auto", the ending of path decides (of a
- * folder or a pattern: the ending of its first file). Otherwise the content of the file
- * decides, in which JSON lines are recognised. MF_ECONFIG for an unknown name; errors
- * of mf_source_files_of. */
+/* Finds the format by name. If name is NULL, "" or "auto", the ending of path decides (for a
+ * folder or a pattern, the path of its first file is used). If the ending names no format, the
+ * content of the file decides: JSON lines are recognised, and any other file is text.
+ * MF_ECONFIG for an unknown name; errors of mf_source_files_of. */
 int mf_format_of(const char *name, const char *path, mf_format *ret);
 
 /* Options for reading files. */

@@ -59,7 +59,7 @@ static bool is_float(uint32_t w)
     return w == 0 || w == 0x8000 || (exponent >= 94 && exponent <= 160);
 }
 
-/* Number of words, at even and at odd indices, that do not have a form. */
+/* Counts of the words, at even and at odd indices, that do not have a form. */
 typedef struct others {
     int64_t at[2], n; /* n: number of words at even, and at odd indices */
 } others;
@@ -72,10 +72,10 @@ static others count(const void *ids, int64_t n, size_t width, form is)
     return o;
 }
 
-/* Returns the indices at which (nearly) all words have the form, while many words at the
- * other indices do not: 0 even, 1 odd; -1: no difference. In ids of a text, the probability
- * of such counts is below 1e-4. least: number of words that a file needs at even, and at
- * odd indices. */
+/* Returns the indices at which (nearly) all words have the form, while many words at the other
+ * indices do not: 0 even, 1 odd; -1: no difference. In ids of a text, the probability of such
+ * counts is below 1e-4. least: number of words at even, and at odd indices, below which a short
+ * file is not judged. */
 static int one_sided(const others *o, int64_t least)
 {
     enum { FEW = 32 };

@@ -69,8 +69,8 @@ static int read_layout(const char *path, const char *index, size_t size, layout 
     return MF_OK;
 }
 
-/* Checks the positions of the sequences, and counts their ids. *ret_joined: the ids are
- * contiguous from the first sequence on, so one part can contain them. */
+/* Checks the offset and the length of each sequence, and counts the ids. *ret_joined: whether
+ * the ids are contiguous from the first sequence on, so that one part can contain them. */
 static int count_ids(const char *path, const layout *l, const mf_map *index, size_t bytes,
                      uint64_t *ret, bool *ret_joined)
 {

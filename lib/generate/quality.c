@@ -12,7 +12,7 @@ enum { WINDOW = 50 }; /* number of words: a word and the 49 after it */
 typedef struct {
     const char *text;
     size_t n;
-    int64_t place; /* position among all words */
+    int64_t place; /* index among all words */
 } word;
 
 typedef struct {
@@ -24,8 +24,8 @@ typedef struct {
     int n_texts;
     int64_t *end; /* [n_texts] end of each text's words in id */
     int64_t n;    /* number of words */
-    int32_t *id;  /* [n] */
-    gram *gram;   /* [n] */
+    int32_t *id;  /* [n] number of each word */
+    gram *gram;   /* [n] space for the n-grams of a count */
 } words;
 
 /* ---- words ---- */

@@ -170,7 +170,8 @@ int32_t mf_sampler_draw(mf_sampler *s, const float *logits, const int32_t *past,
     penalise(s, past, n_past);
     const int32_t best = likeliest(s);
     const float factor = o->temperature > 0 ? (float)(1 / o->temperature) : INFINITY;
-    /* At such a low temperature, all other tokens have the weight 0. */
+    /* With an infinite factor all other tokens have the weight 0. best is -1 if no logit
+     * is finite. */
     if (isinf(factor) || best < 0) return best;
 
     const float top = s->score[best];

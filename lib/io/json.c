@@ -237,7 +237,8 @@ static int parse_into(document *doc, const char *name, const char *text, size_t 
     return rc;
 }
 
-/* longjmp returns into this function. Its variables do not change after setjmp. */
+/* Parses with memory of an arena. If this memory runs out, longjmp returns into this function;
+ * the variables that it then reads do not change after setjmp. */
 static int parse_in_arena(document *doc, const char *name, const char *text, size_t size)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;

@@ -65,7 +65,7 @@ static size_t name_length(const char *text, size_t n, double *ret)
 static int judge(const char *text, size_t n, bool whole, mf_arena *arena, bool *ret_odd,
                  double *ret)
 {
-    enum { ALWAYS_READ = 19 }; /* an integer of at most this many bytes fits in 64 bits */
+    enum { ALWAYS_READ = 19 }; /* an integer of fewer bytes than this fits in 64 bits */
     long long integer;
     *ret_odd = false;
     if (n < ALWAYS_READ && (whole || !memchr(text, 'e', n)) && !memchr(text, 'E', n))

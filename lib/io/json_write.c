@@ -135,7 +135,7 @@ static void put_escaped(mf_jw *w, const char *text, size_t n)
 {
     /* pairs: the letter after the backslash, and the character that the pair means */
     static const char two[] = "b\bf\fn\nr\rt\t\"\"\\\\";
-    /* first byte that is not yet written */
+    /* offset of the first byte that is not yet written */
     size_t plain = 0;
     put(w, "\"", 1);
     for (size_t i = 0; i < n;) {

@@ -19,7 +19,7 @@ int mf_checksums_write(const char *folder, const char *const *names, int64_t n, 
     for (int64_t i = 0; rc == MF_OK && i < n; i++) {
         char hash[DIGITS + 1];
         char *path = mf_path_join(folder, names[i]);
-        /* the file is read line by line */
+        /* The checksums are read line by line, so a name must not contain a line end. */
         if (strpbrk(names[i], "\n\r"))
             rc = mf_fail(MF_EINPUT, "%s: '%s': expected names of files on one line", folder,
                          names[i]);

@@ -32,7 +32,7 @@ typedef struct written {
     const int64_t *shape;
 } written;
 
-/* Returns false if the tensor is not written. */
+/* Describes tensor i as it is written. Returns false if the tensor is not written. */
 static bool written_of(const export *x, int64_t i, written *ret)
 {
     const mf_place *p = &x->run.record->ledger.places[i];
@@ -246,7 +246,8 @@ static int copy_files(const export *x)
     return rc;
 }
 
-/* order: receives the indices of the tensors, in the order of declaration. */
+/* Declares the texts and the tensors of a shard. order: receives the indices of the tensors, in
+ * the order of declaration. Adds their number to *ret_n. */
 static int declare_shard(const export *x, int32_t shard, mf_st_writer *w, int64_t *order,
                          int64_t *ret_n)
 {

@@ -184,8 +184,8 @@ static int open_skipped(mf_export_run *x)
     return rc;
 }
 
-/* Opens the files of the folder if weights of several tensors stay in them. The list of the
- * files is beside the record. */
+/* Opens the shards of the imported folder if a weight is stored as several tensors. The list of
+ * their paths is beside the folder pretrained/. Without this list no shard is opened. */
 static int open_shards(mf_export_run *x)
 {
     const mf_record *r = x->record;
@@ -212,7 +212,8 @@ static int open_shards(mf_export_run *x)
 
 /* ---- the run ---- */
 
-/* Refuses adapters that are not changes of weights. Adds the others to the weights. */
+/* Refuses adapters that are not changes of weights. With MF_EXPORT_MERGED, adds the changes to
+ * the weights. */
 static int settle_adapters(const mf_export_run *x, mf_export_adapters adapters)
 {
     mf_arena *arena = mf_arena_new();
@@ -231,8 +232,9 @@ static int publish(const char *run, const mf_export_options *options, mf_export_
     return mf_published_files(x->session, run, !options->no_tokenizer, x->record);
 }
 
-/* Replaces the record of an import by one in a published form if the family cannot express the
- * model. Without such a form, the message is about the family. */
+/* Called if the family of an import cannot express the model. Replaces the record by one in a
+ * published form. If no published form can express the model, the record stays, and the error
+ * of the family is reported again. */
 static int publish_instead(const char *run, const mf_export_options *options, mf_export_run *x)
 {
     char *why = mf_strdup(mf_error_message());
@@ -251,8 +253,8 @@ static int publish_instead(const char *run, const mf_export_options *options, mf
     return rc;
 }
 
-/* Finds the form of a run: that of its record, or a published one. options NULL: only that of
- * the record, which must exist. */
+/* Finds the form in which a run is written: the form of its record, or a published form, which
+ * options->as may name. options NULL: only the form of the record, which must exist. */
 static int find_form(const char *run, const mf_export_options *options, mf_export_run *x)
 {
     int rc = MF_OK;

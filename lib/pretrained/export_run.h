@@ -1,5 +1,5 @@
 /* pretrained/export_run.h: a run opened for writing its weights in another form: an imported
- * run, one trained from it, or any run that a published form can say. */
+ * run, a run trained from it, or any run whose model a published form can express. */
 #ifndef MF_PRETRAINED_EXPORT_RUN_H
 #define MF_PRETRAINED_EXPORT_RUN_H
 
@@ -23,8 +23,8 @@ typedef struct mf_export_run {
  * MF_EINPUT, with the setting, section or tensor named; errors of mf_load_run_as. The caller
  * closes *ret, also after an error. */
 int mf_export_open(const char *run, const mf_export_options *options, mf_export_run *ret);
-/* The same for a run that was imported, or trained from one, with its weights read to f32, so
- * that they can be changed. */
+/* The same for a run that was imported, or trained from an imported run. Its weights are read
+ * to f32, so that they can be changed. */
 int mf_export_open_values(const char *run, mf_export_run *ret);
 void mf_export_close(mf_export_run *x);
 

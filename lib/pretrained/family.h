@@ -28,14 +28,15 @@ enum {
     MF_RULE_FUSED = 2,      /* one tensor contains all experts */
     /* tied weights: the tensor is not imported, because it repeats the values of `ours` */
     MF_RULE_TIED = 4,
-    /* rows i and i + half of a head are adjacent: 0, half, 1, half + 1, ... */
+    /* rows i and i + half of a head are adjacent in the tensor: 0, half, 1, half + 1, ... */
     MF_RULE_TURNS = 8,
     MF_RULE_BY_HEADS = 16, /* the rows have two dimensions: head, and row of the head */
     /* the reverse of MF_RULE_TURNS: rows i and i + half of a head are adjacent in
      * the parameter */
     MF_RULE_APART = 32,
     MF_RULE_JOINED = 64, /* one tensor contains the rows of all experts, one behind the other */
-    MF_RULE_ROW = 128    /* the tensor has a first dimension of size 1, which ours has not */
+    MF_RULE_ROW = 128    /* the tensor has a first dimension of size 1, which our parameter does
+                          * not have */
 };
 
 typedef struct mf_family_rule {

@@ -222,8 +222,8 @@ static int open_weights(mf_folder *f)
          *model = mf_path_join(f->path, MF_FOLDER_MODEL);
     int rc = index && model ? MF_OK : MF_ENOMEM;
     if (rc == MF_OK && mf_exists(model)) {
-        /* The index is a remainder of another form of the model. transformers also reads
-         * the file. */
+        /* Such an index is left over from another form of the model. transformers also reads
+         * the single file. */
         if (mf_exists(index))
             mf_log(MF_LOG_WARN,
                    "%s: " MF_FOLDER_MODEL " is read, as transformers does; " MF_FOLDER_INDEX

@@ -2,8 +2,8 @@
  *
  * An imported run is an ordinary run with one checkpoint of step 0. Its folder pretrained/
  * keeps the data that our parameters cannot hold: ledger.json (the family, and all tensors with
- * names, types, shapes and shards), copies of the folder's small files, checksums.xxh128 with
- * the checksums of all its files, and skipped.safetensors with the tensors of which no
+ * names, types, shapes and shards), copies of the model folder's small files, checksums.xxh128
+ * with the checksums of the model's files, and skipped.safetensors with the tensors of which no
  * parameter holds a copy. */
 #ifndef MF_PRETRAINED_IMPORT_H
 #define MF_PRETRAINED_IMPORT_H
@@ -70,7 +70,7 @@ typedef struct mf_export_options {
     mf_st_dtype dtype; /* type of all tensors that parameters hold; MF_ST_UNKNOWN: their types
                         * in the imported files, or F32 if the run was not imported */
     /* the family in whose form the run is written (published/published.h); NULL: the form of
-     * the imported folder, or else the first form that can say the model */
+     * the imported folder, or else the first form that can express the model */
     const char *as;
     bool no_tokenizer; /* the tokenizer is not written */
 } mf_export_options;

@@ -79,7 +79,7 @@ void mf_keys_expect_text(mf_keys *k, const char *name, const char *names);
 /* Reads sizes and settings of a decoder with rmsnorm, rope (i with i + half) and SwiGLU: vocab,
  * dim, layers, heads, kv_heads, head_dim, seq, norm_eps, tied embeddings. */
 void mf_keys_decoder(mf_keys *k);
-/* Key attention_bias: biases on queries, keys, values and on the attention output. */
+/* Reads attention_bias: whether queries, keys, values and the attention output have biases. */
 void mf_keys_attention_bias(mf_keys *k);
 /* Sets a sliding window of `width` tokens. If types is set and the key layer_types exists, it
  * names the blocks. Otherwise they are the blocks from `begin` to end - 1 whose number is a
@@ -95,21 +95,22 @@ void mf_keys_rope_except(mf_keys *k, int64_t step);
 void mf_keys_rope_sliding(mf_keys *k);
 /* The same as mf_keys_window, in all blocks except each `step`-th block. */
 void mf_keys_window_except(mf_keys *k, int64_t width, int64_t step);
-/* The same as mf_keys_window, in the blocks for which `is` gives true. */
+/* The same as mf_keys_window, in the blocks for which `is` returns true. */
 void mf_keys_window_where(mf_keys *k, int64_t width, bool (*is)(mf_keys *k, int64_t layer));
-/* Sets rope in the blocks for which `is` gives true. */
+/* Sets rope in the blocks for which `is` returns true. */
 void mf_keys_rope_where(mf_keys *k, bool (*is)(mf_keys *k, int64_t layer));
-/* Dense blocks are those for which `is` gives true: intermediate_size. */
+/* Makes the blocks for which `is` returns true dense. Reads their width, intermediate_size. */
 void mf_keys_dense_where(mf_keys *k, bool (*is)(mf_keys *k, int64_t layer));
 /* Returns the width for mf_keys_window if use_sliding_window decides whether
  * sliding_window counts. */
 int64_t mf_keys_optional_window(mf_keys *k);
-/* All blocks are dense: intermediate_size. */
+/* Makes all blocks dense. Reads their width, intermediate_size. */
 void mf_keys_dense(mf_keys *k);
-/* Dense blocks between those with experts: mlp_only_layers, decoder_sparse_step. */
+/* Sets dense blocks between those with experts, from mlp_only_layers
+ * and decoder_sparse_step. */
 void mf_keys_dense_blocks(mf_keys *k);
-/* Dense blocks before those with experts. They are read from mlp_layer_types if this key
- * exists. Otherwise they are the first first_k_dense_replace blocks, or the first `usual`
+/* Sets the dense blocks before those with experts. They are read from mlp_layer_types if this
+ * key exists. Otherwise they are the first first_k_dense_replace blocks, or the first `usual`
  * blocks if that key is null or the family does not have it. */
 void mf_keys_dense_first(mf_keys *k, int64_t usual);
 /* Reads rope: its base, kind of scaling and numbers. They come from rope_scaling if it is not
@@ -128,9 +129,9 @@ void mf_keys_shared_experts(mf_keys *k, const char *experts, const char *hidden,
  * groups (n_group, topk_group). The bias of the trained model does not change unless the run
  * sets a rate. */
 void mf_keys_sigmoid_router(mf_keys *k, double scale, bool renormalize);
-/* Experts with a linear router and top-k of a softmax: `experts` and `hidden` name the keys.
- * The regularizer of the family's auxiliary loss is declared, with weight 0 unless the model
- * outputs it. */
+/* Sets experts with a linear router and top-k of a softmax. `experts` and `hidden` name the
+ * keys of their number and of their width. The regularizer of the family's auxiliary loss is
+ * declared, with weight 0 unless the model outputs it. */
 void mf_keys_experts(mf_keys *k, const char *experts, const char *hidden, bool renormalize);
 
 #endif

@@ -82,7 +82,8 @@ static const char *text(const rope *r, const char *key)
     return usual ? usual : "";
 }
 
-/* Computes YaRN's magnitude for a factor s (Peng et al. 2023, eq. 24). */
+/* Computes YaRN's magnitude for a scaling factor (Peng et al. 2023, eq. 24). s: multiplier of
+ * its logarithm term. */
 static double magnitude(double s, double factor)
 {
     return factor <= 1 ? 1 : 0.1 * s * log(factor) + 1;

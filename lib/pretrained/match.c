@@ -167,8 +167,9 @@ static void part_rows(mf_place *out, int d)
     out->stride[d + 1] = 2 * stride;
 }
 
-/* Writes the hidden rows of several experts [n, rows, columns] one behind the other. They are
- * columns of the second layer, which is the tensor with all rows. */
+/* Joins the hidden units of all experts in one tensor of rank 2, expert after expert. The
+ * weight is [n, rows, columns]. In the first layer the hidden units are rows; in the second
+ * layer (MF_PART_ALL) they are columns. */
 static void join_experts(mf_place *out, mf_part part)
 {
     const int64_t n = out->size[0], stride = out->stride[0];

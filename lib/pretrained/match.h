@@ -1,9 +1,9 @@
 /* pretrained/match.h: the ledger of an import: which tensor is which part of which parameter.
  *
- * Every tensor is used or skipped by a rule; any other tensor is an error that names it. Every
- * element of every parameter comes from exactly one tensor, except that adapters have no
- * tensors. Only names, types and shapes are compared, so this works before any value is read,
- * and before memory for values is allocated. */
+ * A rule uses or skips each tensor. A tensor without a rule is an error that names it. Every
+ * element of every parameter comes from exactly one tensor; only the parameters of adapters
+ * have no tensors. Only names, types and shapes are compared, so this works before any value is
+ * read, and before memory for values is allocated. */
 #ifndef MF_PRETRAINED_MATCH_H
 #define MF_PRETRAINED_MATCH_H
 
@@ -22,8 +22,9 @@ typedef struct mf_place {
     mf_param *param; /* NULL: the tensor is skipped */
     int32_t index;   /* index of param in its store */
     bool tied;       /* the tensor is skipped, but its values must be those of param */
-    /* The weight is stored as several tensors. The first of them has this place; `parts` are
-     * the indices of all. The places of the others have form and rule, but no param. */
+    /* If form is not MF_FORM_PLAIN, the weight is stored as several tensors. The first of them
+     * has this place; `parts` are the indices of all. The places of the others have form and
+     * rule, but no param. */
     mf_form form;
     int64_t parts[MF_FORM_PARTS];
     int shape_rank;
@@ -61,9 +62,9 @@ typedef struct mf_ledger {
 int mf_match_layers(const mf_family *family, mf_keys *k, const mf_st_tensor *const *tensors,
                     int64_t n);
 
-/* tensors [n]: sorted by name. where: the folder, for messages. MF_EINPUT, with the tensor
- * named, if a tensor has no place, has another shape or a type that cannot be read, or
- * is missing. */
+/* Finds the place of each tensor in the parameters of the store. tensors [n]: sorted by name.
+ * where: the folder, for messages. MF_EINPUT, with the tensor named, if a tensor has no place,
+ * has another shape or a type that cannot be read, or is missing. */
 int mf_match_tensors(const mf_family *family, const mf_keys *k, const mf_store *store,
                      const char *where, const mf_st_tensor *const *tensors, int64_t n,
                      mf_ledger *ret);

@@ -33,7 +33,7 @@ static const char *converter(const char *name)
     return "take the folder that it was made of; 'moefw quantize' makes 4 bits of its run";
 }
 
-/* Returns the format of GPTQ; NULL: no key names a format other than version 1. */
+/* Returns the name of a GPTQ format other than version 1; NULL: no key names one. */
 static const char *other_format(const mf_json *q)
 {
     static const char *const keys[] = {"checkpoint_format", "format"};

@@ -5,8 +5,8 @@
 #include "pretrained/folder.h"
 #include "pretrained/match.h"
 
-/* Refuses a config.json whose quantization_config has another form. Calls mf_keys_refuse with
- * the form found and the program that writes a supported form. */
+/* Refuses a config.json whose quantization_config has a form that cannot be read. Calls
+ * mf_keys_refuse with the form found and the program that writes a supported form. */
 void mf_quantized_judge(mf_keys *k);
 /* Refuses zeros of GPTQ that belong to version 2 of the format, whatever config.json says.
  * Version 2 stores zeros unchanged, version 1 stores zeros minus 1. MF_EINPUT with the tensor;

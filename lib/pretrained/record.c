@@ -12,7 +12,8 @@
 
 enum { SMALL_MAX = 256 << 20 };
 
-/* whole: the folder has a single file of weights, so an index belongs to other files. */
+/* Whether a file is a small file, which is copied. whole: the folder has a single file of
+ * weights, so an index belongs to other files. */
 static bool is_small(const char *name, bool whole)
 {
     if (whole && strcmp(name, MF_FOLDER_INDEX) == 0) return false;

@@ -26,8 +26,8 @@ static bool has_record(mf_arena *arena, const char *run, const char **ret_folder
     return ledger && mf_exists(ledger);
 }
 
-/* *ret_folder: the record of this run, or NULL. If NULL, *ret_from is the run from which this
- * run started, or NULL. run may be RUN/best. */
+/* Looks for the record of one run. *ret_folder: the record of this run, or NULL. If NULL,
+ * *ret_from is the run from which this run started, or NULL. run may be RUN/best. */
 static int look(mf_arena *arena, const char *run, const char **ret_folder,
                 const char **ret_from)
 {
@@ -46,8 +46,9 @@ static int look(mf_arena *arena, const char *run, const char **ret_folder,
     return rc;
 }
 
-/* *ret: the folder pretrained/ of the run or of a run from which it started; NULL: none.
- * *ret_gone: a run from which it started and that no longer exists; else NULL. */
+/* Finds the record of a run. *ret: the folder pretrained/ of the run or of a run from which it
+ * started; NULL: none. *ret_gone: a run from which it started and that no longer exists;
+ * else NULL. */
 static int find_record(mf_arena *arena, const char *run, const char **ret,
                        const char **ret_gone)
 {

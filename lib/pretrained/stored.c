@@ -47,7 +47,8 @@ static const void *bytes_of(const lister *l, int64_t i, uint64_t skip, size_t al
     return mf_stored_files_at(l->files, t->shard, at + skip, t->tensor->bytes - skip, align);
 }
 
-/* Returns g_idx if the inputs are not in the order of their groups; else NULL. */
+/* Returns group_of (the tensor g_idx) if the inputs are not in the order of their groups;
+ * else NULL. */
 static const int32_t *order_of(const int32_t *group_of, int64_t in, int64_t size)
 {
     for (int64_t i = 0; i < in; i++)
@@ -147,8 +148,9 @@ static int put(lister *l, const mf_param *p)
     return rc;
 }
 
-/* first [parameters]: the first place of each parameter; next [places]: the following place of
- * the same parameter. */
+/* Lists the weight of each parameter whose tensors can all be parts. first [parameters]: the
+ * first place of each parameter; next [places]: the following place of the same parameter.
+ * -1: none. */
 static int list_params(lister *l, const int64_t *first, const int64_t *next)
 {
     int rc = MF_OK;

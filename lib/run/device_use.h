@@ -16,8 +16,9 @@ typedef struct mf_device_use {
     size_t used, total; /* memory of the device in bytes, used by all processes; 0: unknown */
 } mf_device_use;
 
-/* graph: the graph of a micro-batch. tokens: number of tokens in a step of train.accumulate
- * micro-batches, counted as for tokens_per_s. Returns false if the run is on the CPU. */
+/* Computes how much of the device a run uses. graph: the graph of a micro-batch. tokens: number
+ * of tokens in a step of train.accumulate micro-batches, counted as for tokens_per_s. Returns
+ * false if the run is on the CPU. */
 bool mf_device_use_of(const mf_session *s, const mf_model_graph *graph, double tokens,
                       double tokens_per_s, mf_device_use *ret);
 /* Writes "MFU 31.2 %, 4.2 of 79.6 GiB", for a line of progress. */

@@ -396,7 +396,8 @@ static int exchange(mf_evaluator *e, int64_t first, int64_t n)
                              recv);
 }
 
-/* Stores the measurements so far, for the record of a longer evaluation. */
+/* Stores in *c the measurements after the first e->marked batches of an evaluation that has
+ * more batches. */
 static void mark(mf_evaluator *e, const sums *s, mf_metrics_curve *c)
 {
     const bool lm = e->session->config->model.task == MF_TASK_LM;

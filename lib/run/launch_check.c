@@ -126,7 +126,8 @@ int mf_launch_experts(const mf_config *c, int *ret_rank, int *ret_ranks)
     return rc;
 }
 
-/* The experts were divided by the rank numbers from the launcher. */
+/* Sets the world of the model's experts. They were divided by the rank numbers of the launcher,
+ * so the world must have the same numbers. */
 static int join_experts(mf_world *w, mf_session *s)
 {
     mf_expert_ranks *e = &s->model->expert_ranks;

@@ -9,11 +9,11 @@
  * the run can be divided. All ranks return the same status. MF_EPLUGIN: a rank differs.
  * MF_ECONFIG: there are more ranks than micro-batches, or the device is not the host. */
 int mf_launch_check(mf_world *w, mf_session *s);
-/* *ret: number of threads that this rank should use if the configuration does not set it. It is
- * the number of usable cores of the node, divided by the number of ranks that may use the same
- * cores. 0: as without ranks, also if OMP_NUM_THREADS is set. Warns on rank 0 if the launcher
- * has bound each rank to one core although the node has more. All ranks must call this. Errors:
- * those of mf_world_gather. */
+/* Computes *ret, the number of threads that this rank should use if the configuration does not
+ * set it. It is the number of usable cores of the node, divided by the number of ranks that may
+ * use the same cores. 0: as without ranks, also if OMP_NUM_THREADS is set. Warns on rank 0 if
+ * the launcher has bound each rank to one core although the node has more. All ranks must call
+ * this. Errors: those of mf_world_gather. */
 int mf_launch_threads(mf_world *w, int *ret);
 
 /* Computes how many of `ranks` ranks share the experts (parallel.expert). Neighbouring ranks

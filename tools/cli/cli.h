@@ -132,7 +132,8 @@ const char *mf_cli_action(const mf_cli *cli);         /* NULL if the verb has no
 int mf_cli_operands(const mf_cli *cli);               /* number of operands, without
                                                        * the action */
 const char *mf_cli_operand(const mf_cli *cli, int i); /* operand i; NULL after the last */
-/* Number of occurrences of the option. All other functions use the last one. */
+/* Number of occurrences of the option. The other functions use the last occurrence,
+ * except mf_cli_text_at. */
 int mf_cli_count(const mf_cli *cli, const char *option);
 bool mf_cli_flag(const mf_cli *cli, const char *option);
 const char *mf_cli_text(const mf_cli *cli, const char *option, const char *absent);

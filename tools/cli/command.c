@@ -123,7 +123,9 @@ int moefw_main(int argc, char **argv)
     mf_plugin_restrict_paths();
     signal(SIGPIPE, SIG_IGN); /* a closed terminal must not end a training run without saving */
     signal(SIGXFSZ, SIG_IGN); /* the size limit of a file is reported like a full disk */
-    int rc = judge_faults(MF_OK); /* for example, when the program's folder cannot be read */
+    /* A fault may have happened already, for example if the program's folder could not
+     * be read. */
+    int rc = judge_faults(MF_OK);
     if (rc == MF_OK) rc = mf_cli_run(argc, argv);
     rc = close_stdout(rc);
     mf_output_close();

@@ -141,8 +141,8 @@ static int write_one(const job *j, const side *of, const char *name, int64_t i, 
     return rc;
 }
 
-/* Generates a text, prints it if aloud, and measures it if requested, also by the other run if
- * there is one. */
+/* Generates a text, prints it if aloud, and measures it if requested, also with the model of
+ * the other run if there is one. */
 static int make_one(const job *j, const side *of, const side *other, const char *name,
                     int64_t i, bool aloud)
 {

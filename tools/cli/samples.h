@@ -14,9 +14,10 @@ typedef struct mf_samples {
     bool quality;  /* measure repetition and coherence (generate/quality.h) */
 } mf_samples;
 
-/* Prints to standard output. If baseline is NULL or has no session, only the texts of `run` are
- * printed. name: the name of the baseline in the output. A text that the other run's tokenizer
- * cannot encode is not measured under that run. Fails like mf_talker_continue. */
+/* Prints the texts to standard output. If baseline is NULL or has no session, only the texts of
+ * `run` are printed. name: the name of the baseline in the output. A text that the other run's
+ * tokenizer cannot encode is not measured with the model of that run. Fails
+ * like mf_talker_continue. */
 int mf_samples_write(const mf_samples *s, mf_talker *run, mf_talker *baseline,
                      const char *name);
 /* Like mf_samples_write, but adds members to the open JSON object: "samples", and "quality" if

@@ -10,8 +10,8 @@ typedef struct mf_table {
     int rows, columns, room;
 } mf_table;
 
-/* The caller frees the table with mf_table_clear, also after a failure. Can fail
- * with MF_ENOMEM. */
+/* Begins a table with this number of columns. The caller frees it with mf_table_clear, also
+ * after a failure. Can fail with MF_ENOMEM. */
 int mf_table_start(mf_table *t, int columns);
 /* Adds a row of empty cells. Can fail with MF_ENOMEM. */
 int mf_table_row(mf_table *t);

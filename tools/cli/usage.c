@@ -92,7 +92,8 @@ static void option_row(const mf_cli_option *o)
     row(left, right);
 }
 
-/* action: only options that this action accepts; NULL: all options. */
+/* Prints the options under a title. action: only options that this action accepts; NULL:
+ * all options. */
 static void option_rows(const char *title, const mf_cli_option *o, const char *action)
 {
     bool any = false;

@@ -40,7 +40,7 @@ static void print_runs_in(const char *folder)
     mf_list_free(names, n);
 }
 
-/* kind 0: plugins of all kinds are printed. */
+/* Prints the names of the plugins of a kind; kind 0: of all kinds. */
 static int print_plugins(mf_arena *arena, mf_kind kind)
 {
     mf_found *found;

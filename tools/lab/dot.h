@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-/* Writes the text to `out`, with the nodes of gradients only if `all`. Errors: the status of
+/* Writes the graph to `out`, with the nodes of gradients only if `all`. Errors: the status of
  * the graph if its construction failed; MF_EIO if `out` has an error. */
 int mf_graph_dot(const mf_graph *g, bool all, FILE *out);
 

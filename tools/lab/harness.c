@@ -61,7 +61,7 @@ static const char *given(const mf_harness_spec *s, const char *option)
 }
 
 /* Writes the section of the plugin under check: required options, options that the user has
- * chosen, and the option under test. */
+ * chosen or whose values were drawn, and the option under test. */
 static int write_section(mf_harness *harness)
 {
     const mf_schema *s = &harness->spec.plugin->schema;

@@ -44,12 +44,13 @@ typedef struct mf_harness_spec {
     /* values of options that the user has chosen, NULL-terminated, such as "scale=2";
      * NULL: none */
     const char *const *given;
-    const char *const *drawn; /* the same for options that the user has not chosen */
-    const char *at;           /* adapters: value of the section's key `at`, which selects the
-                               * points; NULL: the default */
-    bool one_head;            /* adapters: head 0 of the block is inactive */
-    bool beside;              /* also declares parameters of a whole model, which no op reads */
-    bool unadapted;           /* adapters: the instance exists, but it is not applied */
+    /* the same, with drawn values, for options that the user has not chosen */
+    const char *const *drawn;
+    const char *at; /* adapters: value of the section's key `at`, which selects the
+                     * points; NULL: the default */
+    bool one_head;  /* adapters: head 0 of the block is inactive */
+    bool beside;    /* also declares parameters of a whole model, which no op reads */
+    bool unadapted; /* adapters: the instance exists, but it is not applied */
     /* not 0: the graph is a decoding step of seq tokens. Each sequence has a cache of this many
      * tokens, from which routers read earlier tokens (model/history.h) */
     int32_t places;

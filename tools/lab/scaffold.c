@@ -88,9 +88,9 @@ static int fill(const char *template, const char *folder, const char *file, cons
     return rc;
 }
 
-/* Compiler flags for the headers. If the program runs from its build tree, and the folder names
- * need no quoting in shell and make, they are the program's own folders; else those of an
- * installed program. */
+/* Compiler flags for the headers. They name the folders of the build tree if the program runs
+ * from it and these names need no quoting in shell and make; otherwise pkg-config finds an
+ * installed moefw. *ret_program: the program to call. */
 static void headers(char *cflags, size_t size, const char **ret_program)
 {
     const char *source = mf_paths_source(), *program = mf_paths_program();
@@ -107,8 +107,8 @@ static void headers(char *cflags, size_t size, const char **ret_program)
              program);
 }
 
-/* Compiler flags for the headers of kernels and the emulator. The folders are chosen like
- * in `headers`. */
+/* Compiler flags for the headers of kernels and the emulator. installed: pkg-config finds those
+ * of an installed moefw; otherwise the flags name the folders of the source tree. */
 static void cuda_headers(char *cflags, size_t size, bool installed)
 {
     const char *source = mf_paths_source();

@@ -296,8 +296,8 @@ static double integral(const noncentral *t, double a, double b, double scale)
 /* P(T' > c), c >= 0, for T' = (Z + delta) / sqrt(V / df). It is the mean over V of P(Z > c
  * sqrt(V / df) - delta), computed as an integral over s = sqrt(V / df), which has the density
  * of a chi distribution. The density has a width of about sqrt(1 / (2 df)). P falls from 1 to 0
- * around delta / c in a width of 1 / c. If df is 1 and the level low, this is much smaller, so
- * that part has panels of its own. */
+ * around delta / c in a width of 1 / c. If df is 1 and the level low, this width is much
+ * smaller than that of the density, so that part has panels of its own. */
 static double noncentral_above(double c, double df, double delta)
 {
     if (!(c > 0)) return normal_cdf(delta);

@@ -391,7 +391,8 @@ static void page(const mf_report *p)
                                      mf_report_manifest(r, "moefw", "")));
 }
 
-/* faults: number of faults of this thread before the runs were read. */
+/* Writes the page to a file. faults: number of faults of this thread before the runs
+ * were read. */
 static int write_page(const mf_report *p, unsigned long faults, const char *out)
 {
     size_t n;

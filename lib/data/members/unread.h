@@ -14,7 +14,8 @@ typedef struct mf_unread {
     bool more; /* there were more members than `name` holds */
 } mf_unread;   /* {0} is empty */
 
-/* of: name of the object that has the member, "" for the object of the line. */
+/* Notes a member that no reader uses. of: name of the object that has the member, "" for the
+ * object of the line. */
 void mf_unread_note(mf_unread *u, const char *of, const char *member);
 /* Logs a warning that names the noted members, if there are any. */
 void mf_unread_tell(const mf_unread *u, const char *path);

@@ -104,7 +104,8 @@ static bool cut(const char *name, size_t *n, const char *end)
     return true;
 }
 
-/* Whether the name is the name of a draft: BEGIN HASH END .PROCESS-N.tmp, or .PROCESS alone. */
+/* Whether the name is the name of a draft: BEGIN HASH END .PROCESS-N.tmp, or, with *ret_old
+ * set, BEGIN HASH END .PROCESS. HASH has 32 hexadecimal digits. */
 static bool is_draft(const char *name, const char *begin, const char *end, bool *ret_old)
 {
     const size_t first = strlen(begin);

@@ -230,7 +230,8 @@ static bool is_sealed(const mf_map *map, const char *path, int32_t width, uint64
     return memcmp((const char *)map->data + bytes, seal, length) == 0;
 }
 
-/* *ret_good is false if there is no such file, or if it is damaged; damage is logged. */
+/* Opens a token file and adds its ids to *ret. *ret_good is false if there is no such file, or
+ * if it is damaged; damage is logged. */
 static int open_file(const char *path, const mf_tokenizer *t, mf_id_parts *ret, bool *ret_good)
 {
     mf_map map;

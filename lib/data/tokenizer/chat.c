@@ -9,8 +9,8 @@
 #include <string.h>
 
 static const char loop[] = "{% for message in messages %}";
-/* Some ChatML templates contain these texts before and after the system's message, after the
- * head of the loop. */
+/* Some ChatML templates contain a message of the system after the head of the loop. These are
+ * the texts before and after this message. */
 static const char system_front[] = "{% if loop.first and messages[0]['role'] != 'system' %}"
                                    "{{ '<|im_start|>system\n";
 static const char system_back[] = "<|im_end|>\n' }}{% endif %}";

@@ -275,7 +275,8 @@ static int most_likely(mf_learner *l, pair **ret)
         pair *q = &p->pair[i];
         if (q->done || q->count < p->min_count) continue;
         double n = (double)q->count;
-        /* n(ab) / (n(a) n(b)) is at most 1, so most pairs need no logarithm. */
+        /* n(ab) / (n(a) n(b)) is at most 1, so the gain is at most n total. Most pairs
+         * therefore need no logarithm. */
         if (n * total <= best) continue;
         double gain =
             n * (log(n / (double)p->symbol_count[q->left] / (double)p->symbol_count[q->right]) +

@@ -146,10 +146,10 @@ int mf_tokenizer_hash(const mf_tokenizer *t, char out[33]);
  * MF_EINPUT for another kind than bpe, or if reading would return another tokenizer (the format
  * cannot represent a colon inside a token). */
 int mf_tokenizer_save_vocab_dict(const mf_tokenizer *t, const char *path);
-/* path: a tokenizer file, a tokenizer.json, or a folder of a pretrained model. From a folder,
- * tokenizer.json, vocab.json and merges.txt, or vocab.txt are read, with the folder's
- * tokenizer_config.json. MF_ENOTFOUND, MF_EIO, MF_ENOMEM, or MF_EINPUT with the error in the
- * file or the unsupported function. */
+/* Reads a tokenizer. path: a tokenizer file, a tokenizer.json, or a folder of a pretrained
+ * model. From a folder, tokenizer.json, vocab.json and merges.txt, or vocab.txt are read, with
+ * the folder's tokenizer_config.json. MF_ENOTFOUND, MF_EIO, MF_ENOMEM, or MF_EINPUT with the
+ * error in the file or the unsupported function. */
 int mf_tokenizer_load(const char *path, mf_tokenizer **ret);
 int mf_tokenizer_parse(const char *source, const char *text, size_t n, mf_tokenizer **ret);
 

@@ -325,8 +325,9 @@ static int read_numbers(const char *source, const mf_json *object, const mf_json
     return rc == MF_OK ? mf_bpe_numbers_settle(source, symbols, ret) : rc;
 }
 
-/* Reads one merge, a pair of symbols given as index + shift: their ids, unless the vocabulary
- * has ids of its own. In bpe_bytes a merge may make a new symbol. */
+/* Reads one merge: two symbols, each given as its index + shift. These numbers are the ids of
+ * the symbols, unless the vocabulary has ids of its own. In bpe_bytes a merge may make a
+ * new symbol. */
 static int read_merge(const char *source, const mf_json *list, size_t i, bool bytes,
                       mf_strings *symbols, mf_merge *m)
 {

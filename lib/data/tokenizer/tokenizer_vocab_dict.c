@@ -71,8 +71,8 @@ static int read_vocabulary(reader *r)
     return MF_OK;
 }
 
-/* Whether a half of a merge can occur in a word at this point. made: results of the merges
- * so far. */
+/* Whether a half of a merge is a character, an end of word, or one of `made`, the results of
+ * the earlier merges. */
 static bool is_known(const mf_strings *made, const char *text, size_t n)
 {
     char own[TEXT_MAX];
@@ -90,9 +90,9 @@ static bool in_vocabulary(const reader *r, const char *text, size_t n)
     return at >= 0 && at < r->listed;
 }
 
-/* Returns the position of the colon at which the key of a merge is divided. Both halves must be
- * known. If this holds for several colons, the colon whose halves are in the vocabulary is
- * used. 0: there is no such colon; -1: there is more than one. */
+/* Returns the offset of the colon at which the key of a merge is divided. Both halves must be
+ * known. If this holds for several colons, the colon whose halves are both in the vocabulary is
+ * used. 0: no colon divides the key into known halves; -1: the choice is not unique. */
 static long find_cut(const reader *r, const mf_strings *made, const char *key)
 {
     const size_t n = strlen(key);

@@ -21,8 +21,8 @@ size_t mf_bpe_vocab_dict_text(const char *text, size_t n, char *out, size_t room
     return rest + more;
 }
 
-/* Writes a NUL-terminated text. MF_EINPUT if the symbol contains a NUL, which a key
- * cannot contain. */
+/* Writes the text of a symbol to out, NUL-terminated. MF_EINPUT if the symbol contains a NUL,
+ * which a key cannot contain. */
 static int symbol_text(const mf_strings *symbols, int32_t symbol, char out[ROOM])
 {
     size_t n;

@@ -191,8 +191,9 @@ static void gather(filter *f, const double *sum, int32_t nodes)
                 f->now[f->n_now++] = (state){z, node, ROOT, sum[z * nodes + node]};
 }
 
-/* Processes the byte after a period, whose probability is `blank`: the next sentence may have
- * another topic. */
+/* Processes the blank or newline after a period. The next sentence may have another topic.
+ * blank: probability of this byte. next_label: topic of the next sentence, which only
+ * MF_FLOOR_TOPIC uses. */
 static void change_topic(filter *f, double blank, int32_t next_label)
 {
     int32_t k = f->l->topics;
@@ -262,7 +263,8 @@ static void spell(filter *f, char letter)
     f->n_now = n;
 }
 
-/* Processes the byte at `at` and returns its probability. The states sum to 1 afterwards. */
+/* Processes the byte at `at` and returns its probability. Afterwards the weights of the
+ * possible states sum to 1. */
 static double take(filter *f, size_t at)
 {
     const mf_topics *t = f->t;

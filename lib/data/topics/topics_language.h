@@ -65,8 +65,8 @@ struct mf_topics_language {
     mf_word_list (*lists)[MF_WORD_CLASSES]; /* [topics] */
     uint32_t (*next)[MF_NODES][MF_NODES];   /* [topics][from][to] */
     /* Probabilities in parts of MF_TOPICS_ONE. first [topics]: the first sentence has this
-     * topic. stay: the next sentence keeps the topic. change [topics][topics]: if the sentence
-     * after the first topic does not keep the topic, it has the second topic. */
+     * topic. stay: the next sentence keeps the topic. change [from][to]: the sentence after a
+     * sentence of topic `from` has topic `to`, if it does not keep the topic. */
     uint32_t *first;
     uint32_t stay;
     uint32_t *change;

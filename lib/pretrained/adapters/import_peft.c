@@ -262,7 +262,7 @@ static int open_new(import *im)
     if (rc == MF_OK) rc = mf_config_load(im->base->config, im->n_set, im->set, &c);
     if (rc == MF_OK) rc = mf_session_open(c, &o, &im->session);
     int64_t step;
-    int missing; /* the parameters of the adapters */
+    int missing; /* number of parameters without values: those of the adapters */
     char id[MF_PROVENANCE_ID];
     bool found;
     if (rc == MF_OK) rc = mf_provenance_read_id(im->base->manifest, id, &found);

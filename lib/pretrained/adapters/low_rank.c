@@ -64,12 +64,12 @@ static void put_rows(const mf_low_rank *from, const mf_low_rank *to, float *b, i
         }
 }
 
-/* Joins changes [n], each of which covers rows. */
+/* Joins changes [n], each of which covers some of ret->rows. */
 static int join(const mf_low_rank *const *c, int n, mf_arena *arena, mf_low_rank *ret)
 {
     const bool same = alike(c, n, &ret->rows);
     double scale = mf_low_rank_scale(c[0]);
-    /* the factors of the other changes are relative to this scale */
+    /* The changes are divided by this scale, so it must not be 0. */
     if (!same && scale == 0) scale = 1;
     ret->experts = c[0]->experts;
     ret->inputs = c[0]->inputs;

@@ -92,7 +92,8 @@ static void rows_of(const list *l, const mf_family_rule *r, const mf_param *p, i
     }
 }
 
-/* Separates the last part of a name. */
+/* Cuts the last part, from the last dot on, off a name. Returns a copy of the text after the
+ * dot; NULL: the name has no dot, or there is not enough memory. */
 static const char *split_last(list *l, char *name)
 {
     char *dot = strrchr(name, '.');

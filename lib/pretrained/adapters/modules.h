@@ -24,7 +24,7 @@ typedef struct mf_peft_module {
     int64_t experts, inputs;
 } mf_peft_module;
 
-/* Lists the modules of a model that was imported by the record. The arena owns the list, in the
+/* Lists the modules of the model that the record describes. The arena owns the list, in the
  * order of the family's rules. MF_ENOMEM. */
 int mf_modules_list(const mf_record *record, const mf_store *store, mf_arena *arena,
                     mf_peft_module **ret, int *ret_n);

@@ -255,7 +255,8 @@ static void alternatives(matcher *m, const char **p, const positions *from, posi
     m->depth--;
 }
 
-/* behind_dots: the expression may also begin after each dot of the name. */
+/* Matches an expression with a name. behind_dots: the expression may also begin after each dot
+ * of the name. */
 static int match(const char *where, const char *key, const char *name, bool behind_dots,
                  bool *ret)
 {

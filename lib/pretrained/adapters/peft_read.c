@@ -372,7 +372,8 @@ static int read_pair(reader *x, const mf_st_tensor *a)
     return rc == MF_OK && meant ? add(x, &f, a, b) : rc;
 }
 
-/* Logs which tensors were not read. PEFT does not read them either. */
+/* Logs which tensors were not read; PEFT does not read them either. MF_EINPUT if no tensor
+ * was read. */
 static int judge_ignored(const reader *x)
 {
     static const char keys[] = "target_modules, exclude_modules, layers_to_transform and "

@@ -58,7 +58,8 @@ static int fit_module(writer *x, const mf_peft_module *m)
     return rc;
 }
 
-/* rslora is one key for all modules. If some modules do not use it, it is used for none. */
+/* rslora is one key for all modules. If some modules do not use it, it is used for none, and
+ * alpha is changed so that each scale stays the same. */
 static void settle_scales(writer *x)
 {
     bool all = true;
@@ -170,7 +171,8 @@ static void put_patterns(const writer *x, mf_jw *w)
     mf_jw_end(w);
 }
 
-/* Returns the dropout of the first layer. PEFT has no dropout on parameters. */
+/* Returns the dropout of the first layer. Returns 0 if a change belongs to a parameter, on
+ * which PEFT has no dropout. */
 static double dropout_of(const writer *x)
 {
     for (int i = 0; i < x->n; i++)

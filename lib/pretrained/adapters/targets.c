@@ -58,7 +58,9 @@ static int64_t block_of(const char *name, const char **ret_part, size_t *ret_n)
     return -1;
 }
 
-/* Reads layers_to_transform, a number or a list, for the blocks after layers_pattern. */
+/* Whether layers_to_transform, a number or a list, contains the block of a module. The
+ * component of the name before the block's number must be in layers_pattern, if that is set. A
+ * missing or empty layers_to_transform contains every block. */
 static bool has_block(const mf_json *config, const char *name)
 {
     const mf_json *layers = mf_json_get(config, "layers_to_transform"),

@@ -9,7 +9,8 @@
 #include "base/log.h"
 #include "base/text/number.h"
 
-/* turns: the two values of a rotated pair are neighbours in a head. */
+/* Sets the latent attention of DeepSeek. turns: the two values of a rotated pair are neighbours
+ * in a head. */
 static void attention(mf_keys *k, bool turns)
 {
     const int64_t plain = mf_keys_int(k, "qk_nope_head_dim", 1, 65536),
@@ -103,8 +104,8 @@ static void settings32(mf_keys *k)
     mf_keys_set(k, "model.seq=%lld", (long long)positions);
 }
 
-/* Queries of positions beyond the original length have a further factor. The run's sequences
- * are no longer. */
+/* Queries of positions beyond the original length have a further factor, which is not read.
+ * Therefore the run's sequences are not longer than this length. */
 static void settings_mistral(mf_keys *k)
 {
     mf_keys_decoder(k);

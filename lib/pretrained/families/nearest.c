@@ -110,8 +110,11 @@ bool mf_family_nearest(const mf_json *config, const char *type, char *out, size_
     mf_keys_asked asked;
     const char *key;
     const mf_json *value;
-    int most = 3, n = 0; /* a comparison needs more than this number of keys */
-    int least = 0; /* keys that the best family asks for: of equal ones the simplest wins */
+    /* most: the largest number of common keys so far; a family needs more than 3 */
+    int most = 3, n = 0;
+    /* least: number of keys that the best family reads. Of families with as many common keys,
+     * the family that reads the fewest keys is the nearest. */
+    int least = 0;
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         if (strcmp(type, types[i].type) == 0) {
             snprintf(out, size, "%s, which lacks %s", types[i].nearest, types[i].lacks);

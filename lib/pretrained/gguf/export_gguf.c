@@ -112,8 +112,9 @@ static int add_tensor(export *x, const gguf_tensor *t)
     return MF_OK;
 }
 
-/* Returns the rule for a model whose rope turns neighbours: rows of queries and keys stay where
- * the rule would make neighbours of them, and are written apart where it would not. */
+/* Returns the rule for a model whose rope turns neighbours. If the rule makes rows i and i +
+ * half of queries and keys neighbours (MF_RULE_TURNS), the rows stay as they are. Otherwise
+ * they are written apart (MF_RULE_APART). NULL: not enough memory. */
 static const mf_family_rule *reordered(const export *x, const mf_family_rule *r)
 {
     const size_t n = strlen(r->ours), m = sizeof "q_norm.weight" - 1;

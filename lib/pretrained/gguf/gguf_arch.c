@@ -88,8 +88,7 @@ static void put_rope(const mf_export_run *x, const mf_gguf_arch *a, mf_gguf *w)
 
 /* ---- all architectures ---- */
 
-/* Refuses properties that only some families have, and that no architecture, or not this
- * architecture, can express. */
+/* Refuses properties that only some families have and that this architecture cannot express. */
 static int judge_attention(const mf_export_run *x, const mf_gguf_arch *a)
 {
     const mf_model_config *m = model_of(x);

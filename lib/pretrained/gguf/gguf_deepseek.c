@@ -63,8 +63,8 @@ static int64_t dense_blocks(const mf_export_run *x)
     return n;
 }
 
-/* Returns the multiplier of m(s) = multiplier ln(factor) + 1. The factor on scores is
- * m(s) squared. */
+/* YaRN multiplies the scores by m squared, where m = multiplier ln(rope_factor) + 1. Returns
+ * the multiplier; 0 if YaRN or attention_scale is not set. */
 static double multiplier_of(const mf_model_config *m)
 {
     if (m->rope_scaling != MF_ROPE_YARN || m->attention_scale <= 0 || m->rope_factor <= 1)

@@ -1,6 +1,6 @@
 /* pretrained/gguf/gguf_tokens.c: keys tokenizer.*.
  *
- * Programs know pre-tokenizers by name, so a tokenizer is written only if its pattern has a
+ * Programs identify pre-tokenizers by name, so a tokenizer is written only if its pattern has a
  * name. Byte-level BPE is the model "gpt2", with merges. BPE of characters with bytes for
  * unknown characters is the model "llama", which has no merges but a score for each token. The
  * pair whose token has the highest score is merged first, so scores fall with the rank of the

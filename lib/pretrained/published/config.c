@@ -1,7 +1,7 @@
 /* published/config.c: writes the settings of a run as a config.json: the family's table of keys
- * in reverse. Each key of the table gets its value from the run. A key that this file does not
- * know keeps its default. Whether the family then means the same model is compared by the
- * caller (judge.h). */
+ * in reverse. Each key of the table gets its value from the run. A key that this file cannot
+ * compute keeps its default. The caller compares whether the family reads the same model from
+ * the text (judge.h). */
 #include <math.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -69,8 +69,8 @@ static int plugin_sizes(writer *x)
     if (rc == MF_OK) rc = option(x, router, "renormalize", -1, &sums);
     if (rc == MF_OK) rc = option(x, router, "scale", x->own.gate_scale, &scale);
     /* renormalize of a router: no, yes, auto */
-    f->renormalize = sums < 0 ? x->own.renormalize == MF_RENORMALIZE_YES
-                              : sums == 1 || (sums == 2 && k > 1);
+    f->renormalize =
+        sums < 0 ? x->own.renormalize == MF_RENORMALIZE_YES : sums == 1 || (sums == 2 && k > 1);
     f->expert_hidden = hidden > 0 ? (int64_t)hidden : 4 * x->c->model.dim;
     f->groups = (int64_t)groups;
     f->topk_groups = (int64_t)open;
@@ -218,7 +218,8 @@ static bool lists(const writer *x, const char *key)
     return false;
 }
 
-/* Configuration classes of transformers refuse an integer where they expect a real number. */
+/* Writes a real number. A whole number gets a point, because configuration classes of
+ * transformers refuse an integer where they expect a real number. */
 static void put_real(const writer *x, const char *key, double value)
 {
     mf_jw_key(x->w, key);
@@ -286,7 +287,8 @@ static void put_usual(const writer *x, const mf_key_default *d)
         mf_jw_decimal(x->w, number);
 }
 
-/* Writes a key whose value is no single number. Returns false if this file does not know it. */
+/* Writes a key whose value is not one of the table `keys`. Returns false if this function does
+ * not handle the key. */
 static bool put_other(const writer *x, const char *key)
 {
     const mf_model_config *m = &x->c->model;
@@ -325,7 +327,7 @@ static void put_key(const writer *x, const mf_key_default *d)
 
 /* ---- objects ---- */
 
-/* Writes the kind of scaling: the name of our option, of which none is default. */
+/* Writes rope_type: the value of our option rope_scaling, or "default" without scaling. */
 static void put_rope_type(const writer *x)
 {
     const mf_model_config *m = &x->c->model;
@@ -371,7 +373,7 @@ static void put_rope(const writer *x)
     put_scaling(x);
 }
 
-/* Dropout matters only if the model is trained further. */
+/* Writes the dropout. It matters only if the model is trained further. */
 static void put_dropout(const writer *x)
 {
     const double p = x->c->train.dropout;
@@ -387,7 +389,7 @@ static void put_dropout(const writer *x)
     }
 }
 
-/* Writes the number of classes, whose names are numbers. */
+/* Writes the classes as id2label, with the names LABEL_0, LABEL_1, ... */
 static void put_classes(const writer *x)
 {
     mf_jw_key(x->w, "id2label");

@@ -113,7 +113,8 @@ static int unknown_form(const char *as)
                    near ? "; nearest: '" : "", near ? near : "", near ? "'" : "");
 }
 
-/* Refuses a model that no form can say, by the form from which it differs least. */
+/* Refuses a model that no form can express, or that the form `as` cannot express. The message
+ * names the first option that differs from *best, the nearest form that was tried. */
 static int refuse(const attempt *best, const char *as)
 {
     char more[64] = "";
@@ -152,7 +153,7 @@ int mf_published_make(const mf_session *s, const char *as, mf_record **ret)
             mf_error_clear();
             return MF_OK;
         }
-        /* a family of the other kind is not the nearest */
+        /* a dense family is not the nearest to a model with experts, nor the reverse */
         const bool kind = as || !a.record || (a.record->keys.experts > 0) == experts;
         if (a.record && kind && (!best.form || a.judge.distance < best.judge.distance))
             best = a;

@@ -160,7 +160,8 @@ bool mf_judge_reorders(const mf_model_config *m)
     return m->position == MF_POS_ROPE && !m->rope_half && m->latent == 0 && whole;
 }
 
-/* Whether the model does not use an option, because of another one. */
+/* Whether a difference in an option does not matter, because another option prevents its use.
+ * model.seq may always differ. */
 static bool is_idle(const mf_differences *j, const char *section, const char *key)
 {
     static const char *const rope[] = {"model.rope_theta",    "model.rope_half",
@@ -183,7 +184,8 @@ static bool is_idle(const mf_differences *j, const char *section, const char *ke
     return !any_dense(&c->model) && in_list(dense, sizeof dense / sizeof *dense, section, key);
 }
 
-/* The options for which `auto` or 0 stand for a number of the model. */
+/* If text is `auto` or 0, and this means a number or a choice of the model, writes that value
+ * as text. */
 static void settle(const mf_differences *j, const char *section, const char *key, char *text,
                    size_t size)
 {
@@ -208,7 +210,8 @@ static void settle(const mf_differences *j, const char *section, const char *key
         snprintf(text, size, "%s", m->ffn_activation == MF_FFN_SWIGLU ? "no" : "yes");
 }
 
-/* The total width of the shared experts, as text. */
+/* Whether a difference in `shared_experts` or `shared_hidden` does not matter, because the
+ * shared experts have the same total width in both. */
 static bool same_shared(const mf_differences *j, const char *key)
 {
     const mf_model_settings all = mf_config_model(j->config);
@@ -219,10 +222,10 @@ static bool same_shared(const mf_differences *j, const char *key)
     if (!j->join || moe.shared_gate || moe.shared_experts == 0) return false;
     if (strcmp(key, "shared_experts") != 0 && strcmp(key, "shared_hidden") != 0) return false;
     if (!known) return false;
-    /* 0 is the width of [expert], which is compared by itself */
+    /* shared_hidden 0 means the width of [expert]; expert.hidden is compared by itself */
     const char *own = mf_keys_setting(j->keys, "expert", "hidden");
     long long expert;
-    const int64_t each = moe.shared_hidden > 0            ? moe.shared_hidden
+    const int64_t each = moe.shared_hidden > 0               ? moe.shared_hidden
                          : own && mf_parse_i64(own, &expert) ? expert
                                                              : 0;
     return each * moe.shared_experts == width;
@@ -245,7 +248,8 @@ static void judge_option(mf_differences *j, const mf_option *o, const void *conf
         if (strcmp(found, "auto") == 0) strcpy(found, by_itself);
         if (!expected && strcmp(as, "moe") == 0) expected = by_itself;
     }
-    /* An import keeps the bias unchanged, but training may change it. */
+    /* The rate says only how training changes the bias. An imported model does not
+     * change it. */
     if (strcmp(as, "router") == 0 && strcmp(o->name, "rate") == 0) return;
     snprintf(means, sizeof means, "%s", expected ? expected : o->value ? o->value : "");
     /* the numbers of tokens and classes follow from the data, and give the shapes */

@@ -25,7 +25,7 @@ static bool ends_with(const char *text, const char *end)
     return n >= m && strcmp(text + n - m, end) == 0;
 }
 
-/* Returns the rule as it applies to this run. */
+/* Returns the rule as it applies to this run; NULL: not enough memory. */
 static const mf_family_rule *adapted(const lister *l, const mf_family_rule *r)
 {
     const bool rows = r->part == MF_PART_Q || r->part == MF_PART_K ||

@@ -14,8 +14,9 @@ typedef struct mf_published_form {
 /* The forms in the order in which they are tried; family NULL: end of the list. */
 extern const mf_published_form mf_published_forms[];
 
-/* Writes the text of a config.json in the form of a family. Options that the form cannot say
- * are skipped. The caller frees *ret with mf_free. Errors of loading plugins; MF_ENOMEM. */
+/* Writes the text of a config.json in the form of a family. Options that the form cannot
+ * express are skipped. The caller frees *ret with mf_free. Errors of loading
+ * plugins; MF_ENOMEM. */
 int mf_published_config(const mf_session *s, const mf_published_form *form, char **ret);
 /* Fills tensors, shards and ledger of the record, whose family and keys are set. MF_EINPUT: a
  * parameter has no tensor in this form. */

@@ -1,5 +1,5 @@
 /* pretrained/published/published.h: the form of a published model for a run that was not
- * imported: which family can say its function, the text of its config.json, the names and
+ * imported: which family can express its function, the text of its config.json, the names and
  * shapes of its tensors, and the small files beside them.
  *
  * The tables of the families are used in reverse. A config.json is written from the run's
@@ -12,13 +12,14 @@
 #include "run/session.h"
 
 /* Makes the record of a run whose model is open in the session. as: name of the family;
- * NULL: the first published form that can say the model. MF_EUSAGE: no such form, with the
- * nearest name; MF_EINPUT: the model cannot be said, with the first option that differs and its
- * value in the nearest form; errors of loading plugins; MF_ENOMEM. The caller frees *ret. */
+ * NULL: the first published form that can express the model. MF_EUSAGE: no such form, with
+ * the nearest name; MF_EINPUT: no form expresses the model, with the first option that
+ * differs and its value in the nearest form; errors of loading plugins; MF_ENOMEM. The
+ * caller frees *ret. */
 int mf_published_make(const mf_session *s, const char *as, mf_record **ret);
-/* Adds the small files to the record: config.json, generation_config.json, the tokenizer if it
- * is wanted and the run has one, and README.md. run: the run directory. dtype: type of the
- * weights that are written. MF_EINPUT: the tokenizer has no published form; MF_ENOMEM. */
+/* Adds the small files to the record: generation_config.json, README.md and, if `tokenizer` is
+ * set and the run has one, the tokenizer. run: the run directory. MF_EINPUT: the tokenizer has
+ * no published form; MF_ENOMEM. */
 int mf_published_files(const mf_session *s, const char *run, bool tokenizer, mf_record *record);
 
 /* Whether a small file belongs to a tokenizer. */

@@ -114,8 +114,8 @@ static int put_added(const writer *x)
 
 /* ---- merges ---- */
 
-/* Checks that the merges mean the same in the order of their ranks, which published programs
- * take, as in the order of learning, which ours takes. They differ if a token that is made
+/* Published programs merge in the order of ranks, and our tokenizer merges in the order of
+ * learning. Checks that both orders have the same result. They differ if a token that is made
  * twice is merged further before the second time. */
 static int judge_order(const mf_bpe_parts *p)
 {
@@ -275,7 +275,7 @@ static int put_model(const writer *x)
 
 /* ---- the files ---- */
 
-/* Adds what the writer holds as a file, and makes it empty. */
+/* Adds the text of the JSON writer to the record as a file, and empties the writer. */
 static int add_file(writer *x, const char *name, mf_record *record)
 {
     size_t n = 0;

@@ -63,7 +63,7 @@ static float set_scale(mf_int4 *w, int64_t g, int64_t o, float largest)
 static float set_value(mf_int4 *w, int64_t o, int64_t i, float value, float scale)
 {
     float q = nearbyintf(value / scale) + MIDDLE;
-    q = q < 0 ? 0 : q > MOST ? MOST : q; /* NaN: 15 */
+    q = q < 0 ? 0 : q > MOST ? MOST : q; /* the bounds of four bits */
     w->words[i / 8 * w->out + o] |= (uint32_t)q << 4 * (i % 8);
     return scale * (q - MIDDLE);
 }

@@ -14,7 +14,7 @@ typedef struct mf_int4 {
     int64_t out, in;   /* both divisible by 8 */
     int64_t group;     /* number of inputs that share a scale */
     int64_t groups;    /* number of groups; the last group may be shorter */
-    uint32_t *words;   /* [in / 8, out] */
+    uint32_t *words;   /* [in / 8, out] q of 8 inputs per word */
     uint32_t *zeros;   /* [groups, out / 8] */
     uint16_t *scales;  /* [groups, out] f16 */
     int32_t *group_of; /* [in] group of each input */

@@ -44,7 +44,8 @@ static int choose_paths(mf_quantize_work *w, const char *run)
     return given || mf_exists("runs") ? MF_OK : mf_mkdirs("runs");
 }
 
-/* Checks whether the run has data for the report. GPTQ cannot work without data. */
+/* Checks whether the run has data for the report. *ret_none: it has none, so the loss is not
+ * measured. MF_EUSAGE if GPTQ needs data. */
 static int judge_data(const mf_quantize_work *w, const char *run, bool *ret_none)
 {
     const mf_quantize_options *o = w->options;

@@ -1,5 +1,5 @@
 /* pretrained/quantize/quantize.h: a run in four bits: weights of attention, dense blocks and
- * experts in the layout GPTQ, version 1. Everything else does not change.
+ * experts in the layout GPTQ, version 1. Nothing else changes.
  *
  * Not quantized: routers, norms, biases, embeddings, heads, gates of shared experts, and
  * matrices that this layout cannot store: several experts in one tensor, transposed matrices,

@@ -38,7 +38,8 @@ static bool in_block(const mf_place *p, int64_t layer)
     return p->param && strncmp(p->param->name, prefix, (size_t)n) == 0;
 }
 
-/* Whether the place is a matrix in plain form that the new layout can store. */
+/* Whether the place is a matrix of a block in plain form, but not of a router. is_possible says
+ * whether the new layout can store it. */
 static bool is_candidate(const mf_place *p)
 {
     return p->param && p->form == MF_FORM_PLAIN && p->shape_rank == 2 &&

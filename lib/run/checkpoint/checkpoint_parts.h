@@ -66,8 +66,8 @@ int mf_ckpt_fit_state(const char *path, const mf_store *store);
  * it fits. */
 int mf_ckpt_read_model(const char *path, mf_store *store, const char *but);
 /* Reads the parameters and buffers that both store and file contain, and counts them.
- * *ret_missing: number of parameters that the file lacks. MF_ECHECKPOINT if a name has two
- * shapes; then nothing is read. */
+ * *ret_missing: number of parameters that the file lacks. MF_ECHECKPOINT if a parameter has
+ * another shape in the file; then nothing is read. */
 int mf_ckpt_read_common(const char *path, mf_store *store, int *ret_read, int *ret_missing);
 /* Reads the state without moments. */
 int mf_ckpt_read_numbers(const char *path, mf_state **ret);

@@ -80,8 +80,9 @@ static void set_range(const sums *s, mf_weights_group *g)
     g->most = s->most;
     g->lo = fmax(g->mean - 4 * g->sd, g->least);
     g->hi = fmin(g->mean + 4 * g->sd, g->most);
-    const double thin = 1e-6 * fmax(fabs(g->mean), 1e-3); /* least width of the range, used if
-                                                           * all values are equal */
+    /* a range of at most this width, as of equal values, is replaced by one of 2,000 times
+     * this width */
+    const double thin = 1e-6 * fmax(fabs(g->mean), 1e-3);
     if (!(g->hi - g->lo > thin)) {
         g->lo = g->mean - 1e3 * thin;
         g->hi = g->mean + 1e3 * thin;

@@ -66,7 +66,9 @@ static int put(mf_ini *to, const char *section, const char *key, const char *val
     return value ? mf_ini_put(to, section, key, value, "config.ini", 1) : MF_OK;
 }
 
-/* all: the present config.ini, with all keys. */
+/* Writes to ret the keys of the present config.ini with the values that were in force before it
+ * was edited. all: all keys of the present config.ini; record: its text in the manifest; file:
+ * its present text. */
 static int undo(mf_ini *all, mf_ini *record, mf_ini *file, mf_ini *ret)
 {
     int rc = MF_OK;

@@ -210,7 +210,8 @@ static void put_manifest(mf_jw *w, const mf_json *doc, const mf_run_changes *c,
     mf_jw_end(w);
 }
 
-/* *ret: the new text; NULL if there is no manifest, as in runs of early versions. */
+/* Makes the new text of manifest.json. *ret is NULL if there is no manifest, as in runs of
+ * early versions. */
 static int manifest_text(const mf_run_changes *c, const mf_rundir *dir, const mf_trainer *t,
                          const char *config, char **ret)
 {

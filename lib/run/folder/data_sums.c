@@ -107,7 +107,8 @@ static void add_part(run *r, const mf_id_part *p)
     mf_map_scattered(&p->map);
 }
 
-/* Words in memory have the byte order of the machine; words in files are little-endian. */
+/* Adds all ids of a corpus in memory. They are read as numbers, because words in memory have
+ * the byte order of the machine, and words in files are little-endian. */
 static void add_memory(run *r, const mf_corpus *c)
 {
     for (int64_t i = 0; i < c->tokens; i++) {
@@ -116,7 +117,8 @@ static void add_memory(run *r, const mf_corpus *c)
     }
 }
 
-/* mapped: also the tokens of mapped files. */
+/* Adds the sum of the tokens in memory to the text; with `mapped`, also of the tokens in
+ * mapped files. */
 static void add_tokens(char *text, size_t size, const mf_corpus *c, bool mapped)
 {
     run r;

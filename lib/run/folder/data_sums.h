@@ -12,7 +12,7 @@
 enum { MF_SUMS_MAPPED = 1 << 30 };
 
 typedef struct mf_data_sums {
-    /* sum of at most 262,144 of the tokens in files; earlier checkpoints have only this sum */
+    /* sum of at most 262,144 of the tokens; earlier checkpoints have only this sum */
     char pieces[33];
     char all[33];   /* sum of all tokens; it does not depend on whether tokens are in memory, a
                      * cache or files */

@@ -18,7 +18,7 @@ int mf_describe_keys(mf_ini *config, mf_describe_visit visit, void *arg);
  * and program. */
 int mf_describe_run(const mf_json *manifest, const char *path, mf_describe_visit visit,
                     void *arg);
-/* The last part of the path of a run. */
+/* Returns the last part of the path of a run. */
 const char *mf_describe_name(const char *path, char out[128]);
 /* These two functions do the same for the files of a run. Errors: those of reading the files,
  * and of the visits. */

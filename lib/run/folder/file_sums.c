@@ -74,7 +74,7 @@ static bool same_value(const mf_section *s, const char *key, const char *a, cons
 }
 
 /* Compares the keys of `a` that determine the meaning of the weights with those of `b`. found:
- * a is the file, b its earlier content. */
+ * a is the file, b its earlier content; false: the reverse. */
 static int compare(const char *path, mf_ini *a, mf_ini *b, bool found)
 {
     for (int i = 0; i < mf_ini_count(a); i++) {

@@ -259,7 +259,8 @@ int mf_provenance_write(const char *path, mf_session *s, const char *config)
     mf_jw_end(w);
     size_t n;
     const char *text = mf_jw_text(w, &n);
-    /* entries that could not be read are missing in the manifest */
+    /* If an entry could not be read, it is missing in the text, so the manifest is
+     * not written. */
     if (rc == MF_OK && mf_faults() != faults) {
         const char *why = mf_fault_last(&rc);
         rc = mf_fail(rc, "%s: %s", path, why);

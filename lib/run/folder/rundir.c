@@ -51,8 +51,8 @@ static int write_owner(int fd, const char *path)
     return MF_OK;
 }
 
-/* Whether the path still names the open file. A file with additional names (links)
- * is replaced. */
+/* Whether the path still names the open file, or cannot be examined. A file with several names
+ * (hard links) that is opened for writing is replaced by a copy. */
 static bool names_file(const char *path, int fd)
 {
     struct stat here, locked;

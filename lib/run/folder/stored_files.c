@@ -117,7 +117,7 @@ int mf_stored_files_bind(const mf_stored_files *f, mf_store *store, bool frozen_
     return rc;
 }
 
-/* Reads the weight in pieces, with as many rows as fit into a piece. */
+/* Reads a weight into its parameter in pieces, with as many rows as fit into a piece. */
 static int fill(mf_param *p, const mf_stored *w)
 {
     enum { PIECE = 1 << 20 };

@@ -86,7 +86,8 @@ int mf_stored_files_write(const mf_stored_files *f, const mf_store *store, const
     const unsigned long faults = mf_faults();
     char *dir = beside(path);
     int rc = MF_OK;
-    /* the relative paths of files beside the run would be missing */
+    /* Without dir, the relative paths of files beside the run would be missing. This is an
+     * error if dir could not be found because of a fault of the system. */
     if (!dir && mf_faults() != faults) {
         const char *why = mf_fault_last(&rc);
         mf_jw_free(w);

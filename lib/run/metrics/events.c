@@ -277,8 +277,9 @@ static int introduce(mf_events *e, int64_t resumed_at)
     return end_event(e);
 }
 
-/* TensorBoard reads the files of a folder in the order of their names. Therefore a new file
- * gets a later time than all others, even if the clock went backward. */
+/* Computes the time in the name of a new file. TensorBoard reads the files of a folder in the
+ * order of their names. Therefore the time is later than those of all other files, even if the
+ * clock went backward. */
 static int new_time(const char *folder, long long *ret)
 {
     char **names = NULL;

@@ -230,7 +230,7 @@ static bool read_record(mf_arena *arena, const mf_json *v, mf_metrics_record *r)
     r->train_accuracy = mf_json_real_or_nan(v, "train_accuracy");
     r->gap_loss = mf_json_real_or_nan(v, "gap_loss");
     r->gap_accuracy = mf_json_real_or_nan(v, "gap_accuracy");
-    /* before 0.3 the key had a name that another number of layers has */
+    /* before 0.3 this number had the key drop_rate, which now is another number of a layer */
     r->dropped_per_token = mf_json_real_or_nan(
         v, mf_json_get(v, "dropped_per_token") ? "dropped_per_token" : "drop_rate");
     r->reassigned = mf_json_real_or_nan(v, "reassigned");

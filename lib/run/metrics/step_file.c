@@ -76,9 +76,9 @@ static int list_lines(const char *text, size_t size, step_lines *ret)
 }
 
 /* Marks the longest list of lines whose steps do not fall. Among several such lists, the list
- * whose last step is least is used. A line with a damaged step is not in the list, wherever it
- * stands; all other lines are. tail[k] is the line with the least step that ends such a list of
- * k + 1 lines. */
+ * whose last step is least is used. A line with a damaged step does not fit into the list,
+ * wherever the line stands. tail[k] is the line with the least step that ends such a list of k
+ * + 1 lines. */
 static void find_rising(step_lines *s)
 {
     int longest = 0;

@@ -177,7 +177,7 @@ static int create(mf_tracking *m)
 {
     char note[NOTE_BYTES];
     const int rc = mf_tracking_create(&m->client, m->began);
-    /* The server may accept the request later. */
+    /* A refusal is reported as MF_EPEER, because the server may accept the request later. */
     if (rc != MF_OK) return rc == MF_EINPUT ? MF_EPEER : rc;
     write_state(m);
     snprintf(note, sizeof note, "this run is %s/#/experiments/%s/runs/%s", m->server,
@@ -186,7 +186,8 @@ static int create(mf_tracking *m)
     return MF_OK;
 }
 
-/* Finds the run of mlflow.json on the server again. */
+/* Finds the run of mlflow.json on the server again. If the server refuses it, a new run
+ * is made. */
 static int go_on(mf_tracking *m)
 {
     char note[NOTE_BYTES];
@@ -483,7 +484,8 @@ static bool wait_for_end(mf_tracking *m, const char *status)
     int rc = 0;
     clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_sec +=
-        /* libcurl calls `stop` once a second */
+        /* is_late is called only once a second (io/http.h), so a request may end that much
+         * after its limit */
         (time_t)(end_s + answer_s) + 2;
     pthread_mutex_lock(&m->lock);
     m->status = status;

@@ -48,9 +48,9 @@ double mf_evaluation_loss(const mf_evaluation *e);
 double mf_evaluation_floor(const mf_evaluation *e);
 /* The loss of the last validation in bits per byte of text; NaN: unknown. */
 double mf_evaluation_bits(const mf_evaluation *e);
-/* Evaluator of the validation split; NULL without one. */
 /* Number of batches of the validation after the last step; 0 without a validation split. */
 int64_t mf_evaluation_last(const mf_evaluation *e, const mf_trainer *t);
+/* Evaluator of the validation split; NULL without one. */
 mf_evaluator *mf_evaluation_evaluator(const mf_evaluation *e);
 /* Two arrays [n_moe] of the observer, filled in at the end of training: for each MoE layer the
  * NMI of experts and labels, and the NMI of random experts. NaN without labels. */

@@ -52,7 +52,8 @@ static int file_of(tensorboard *o, const char *split, mf_events **ret)
     return MF_OK;
 }
 
-/* TensorBoard groups charts by the text before the first slash. */
+/* Adds a number. The first dot of its name becomes a slash, because TensorBoard groups charts
+ * by the text before the first slash. */
 static void visit(void *arg, const char *name, double value)
 {
     char tag[256];

@@ -11,9 +11,9 @@
 
 enum { MF_PICTURED_MAX = 16 };
 
-/* Parses "1,5,15,20": increasing numbers from 1. "" is an empty list. Returns false if the text
- * is not such a list or has more than MF_PICTURED_MAX numbers; *ret_n is then the index of the
- * first invalid number. */
+/* Parses "1,5,15,20": increasing numbers, each at least 1; *ret_n: their number. "" is an empty
+ * list. Returns false if the text is not such a list or has more than MF_PICTURED_MAX numbers;
+ * *ret_n is then the index of the first invalid number. */
 bool mf_sample_steps_list(const char *text, int64_t out[MF_PICTURED_MAX], int *ret_n);
 
 /* Number of evaluations in a run of `steps` steps: one after each step whose number is a

@@ -17,9 +17,8 @@
 
 enum { WORD = 4200 };
 
-/* Whether a section has this key. Sections without a name of their own, such as train, are
- * looked up. In sections of plugins any key is accepted, because only the plugin defines
- * its keys. */
+/* Whether a section of this exact name has this key in its table of options. Options of plugins
+ * are in no table, so their keys are not found. */
 static bool is_key(const char *section, size_t n, const char *key, size_t m)
 {
     for (const mf_section_at *at = mf_config_sections; at->section; at++) {

@@ -28,9 +28,10 @@ typedef struct mf_talker {
     const mf_talker_ear *ear; /* NULL: texts go to standard output */
 } mf_talker;
 
-/* step: that of the checkpoint to read; -1: the newest. dtype: type of the gemms, "f32" or
- * "bf16"; NULL: as the run was trained. device: like train.device; NULL: the run's own. Fails
- * with MF_EINPUT if the run has no tokenizer, else like moefw_run_open. */
+/* Opens a run to generate text. step: that of the checkpoint to read; -1: the newest. dtype:
+ * type of the gemms, "f32" or "bf16"; NULL: as the run was trained. device: like train.device;
+ * NULL: the run's own. Fails with MF_EINPUT if the run has no tokenizer, else
+ * like moefw_run_open. */
 int mf_talker_open(mf_talker *t, const char *run, int64_t step, const char *dtype,
                    const char *device, bool cache, const mf_sampler_options *sampling,
                    int64_t tokens);

@@ -134,7 +134,7 @@ static int list(const mf_cli *cli, mf_jw *w)
 
 /* ---- verify ---- */
 
-/* error: why there is no report; NULL: there is a report. */
+/* Writes a report as JSON. error: why there is no report; NULL: there is a report. */
 static int put_report(mf_jw *w, const mf_ckpt_report *r, const char *error)
 {
     mf_jw_object(w);
@@ -206,8 +206,9 @@ static bool same_form(const mf_st_tensor *x, const mf_st_tensor *y)
            memcmp(x->shape, y->shape, (size_t)x->rank * sizeof x->shape[0]) == 0;
 }
 
-/* *largest: the largest |x - y| of an F32 tensor; infinite if a difference is NaN. For other
- * types it is NaN. *elements: number of elements whose bits differ. */
+/* Compares the elements of two tensors of the same form. *largest: the largest |x - y| of an
+ * F32 tensor; infinite if a difference is NaN. For other types it is NaN. *elements: number of
+ * elements whose bits differ. */
 static int compare_data(comparison *c, const mf_st_tensor *x, const mf_st_tensor *y,
                         double *largest, int64_t *elements)
 {

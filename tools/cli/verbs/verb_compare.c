@@ -273,7 +273,8 @@ static void write_report(const char *out)
     mf_free(path);
 }
 
-/* A search cannot compare a router that has no trial with a result. */
+/* Fails with MF_ERUN if a router has no trial with a result, because the search cannot
+ * compare it. */
 static int judge_search(const mf_search *s)
 {
     const mf_rung *last = &s->rungs[s->n_rungs - 1];

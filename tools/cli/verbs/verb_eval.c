@@ -109,7 +109,8 @@ static void print_efficiency(const mf_metrics_record *r)
     mf_wrap_line(stdout, 2, "%s", line.text);
 }
 
-/* trained: the weights come from a run; otherwise they are initial weights. */
+/* Prints the record as text. trained: the weights come from a run; otherwise they are
+ * initial weights. */
 static void print_text(const mf_session *s, const mf_metrics_record *r, bool trained,
                        int64_t step)
 {

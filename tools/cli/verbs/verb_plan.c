@@ -144,8 +144,8 @@ static void print(const mf_plan_cluster *c, const mf_plan_choice *best,
     tell_sources(c, all, n);
 }
 
-/* The fastest layout that moefw runs and that fits the memory. If none fits, the fastest that
- * does not fit. */
+/* The first layout of the list that moefw runs. The list is sorted, so this is the fastest
+ * layout that fits the memory or, if none fits, the fastest of all. NULL: moefw runs none. */
 static const mf_plan_choice *best_of(const mf_plan_choice *all, int n)
 {
     for (int i = 0; i < n; i++)

@@ -27,8 +27,8 @@ typedef struct mf_machine_limits {
                               * its memory */
 } mf_machine_limits;
 
-/* d NULL: the CPU. memory: whether bandwidth is measured, in blocks larger than any cache;
- * otherwise the bandwidth is NaN. */
+/* Measures the limits of the machine. d NULL: the CPU. memory: whether bandwidth is measured,
+ * in blocks larger than any cache; otherwise the bandwidth is NaN. */
 int mf_machine_limits_measure(struct mf_device *d, bool memory, mf_machine_limits *ret);
 /* Number of multiply-adds of the smallest size. */
 int64_t mf_gemm_bench_least(void);

@@ -67,7 +67,8 @@ static int read_spec(bench *b, const char *text, const char **ret_name)
     return rc;
 }
 
-/* router may be NULL if only the dimensions are needed. */
+/* The sizes and plugins of the layer, for a graph of batch x seq tokens. router may be NULL if
+ * only the dimensions are needed. */
 static mf_lab_layer layer_of(const bench *b, const char *router, int32_t batch, int32_t seq)
 {
     const mf_router_bench_spec *s = b->spec;

@@ -24,11 +24,10 @@ typedef struct mf_router_bench_spec {
     int32_t hidden;     /* 0: 4 x dim */
     double alpha;       /* factor of the regularizers' values */
     const char *expert; /* plugin of the experts; required if layer */
-    const float
-        /* [rows, dim] recorded activations; NULL: drawn from N(0,1). Each sequence is a section
-         * of the rows that begins at a random row, so neighbours remain neighbours. After the
-         * last row, row 0 follows. */
-        *activations;
+    /* [rows, dim] recorded activations; NULL: drawn from N(0,1). Each sequence is a section of
+     * the rows that begins at a random row, so neighbours remain neighbours. After the last
+     * row, row 0 follows. */
+    const float *activations;
     const int32_t *ids, *row_labels; /* [rows], recorded with the activations; NULL: drawn */
     int64_t rows;
     /* called after each of the mf_router_bench_parts passes of a router; NULL: never called */

@@ -40,7 +40,7 @@ static int add_gradient(alone *a)
     return loss ? mf_graph_backward(a->g, loss, a->n_to, a->to) : mf_graph_status(a->g);
 }
 
-/* The caller frees a->g, also after a failure. */
+/* Builds the graph of an example on a device. The caller frees a->g, also after a failure. */
 static int build(const mf_op_example *e, mf_device *d, alone *a)
 {
     const mf_opdef *op = e->op;

@@ -160,7 +160,8 @@ static long long power_of_two(long long most)
  * and powers of two for matrices that are built by doubling. */
 typedef enum likely { OF_EXPERTS, OF_DIM, POWERS, LIKELY } likely;
 
-/* Replaces each whole number among the drawn values by the nearest lower value of that kind. */
+/* Replaces each whole number among the drawn values by the largest number of that kind that is
+ * not above it, unless the option requires more. */
 static void make_likely(drawn_model *m, likely kind)
 {
     for (int i = 0; m->drawn[i]; i++) {

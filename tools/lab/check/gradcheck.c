@@ -333,10 +333,10 @@ static int find_kink(checker *c, spot *s, double h, bool *ret)
     return MF_OK;
 }
 
-/* Judges again a spot that failed, with a tolerance that includes the measured noise of f. The
- * spot counts as hidden if it agrees only within noise that would also hide a wrong rule. The
- * direction of the signs represents the whole tensor, so it is checked more strictly: only
- * steps of little noise are used, and two of them must disagree. */
+/* Judges again a spot that failed, with a tolerance that includes the measured noise of f.
+ * Noise above `limit` would also hide a wrong rule. The first step (for the direction of the
+ * signs also the second) is tried even with such noise; the spot counts as hidden if it then
+ * passes. The direction of the signs represents the whole tensor, so its limit is stricter. */
 static int judge_noisy(checker *c, spot *s, const verdict *all, int n, verdict *ret)
 {
     const bool signs = along_signs(s);

@@ -51,7 +51,7 @@ typedef struct mf_gradcheck_report {
     int tensor;               /* index in `in` of the tensor with the worst point; -1: none */
     const char *name;         /* the tensor's name, valid as long as the graph; may be NULL */
     int64_t index;            /* index of the worst element; -1: the worst point is a
-                       * random direction */
+                               * random direction */
     double analytic, numeric; /* slopes at that point, by the graph and by differences */
     double error;             /* difference of the two slopes divided by the tolerance; <=
                                * 1 passes */

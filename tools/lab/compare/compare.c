@@ -204,8 +204,9 @@ static int refuse(mf_compare_router *r, int rc, unsigned long faults)
     return r->refused ? MF_OK : MF_ENOMEM;
 }
 
-/* Invalid options are an error if the user named the router. Otherwise the router is skipped.
- * It is also always skipped if the plugin is refused (MF_EPLUGIN). */
+/* Checks the options of a router. Invalid options are an error if the user named the router;
+ * otherwise the router is skipped. It is always skipped if its plugin is
+ * refused (MF_EPLUGIN). */
 static int judge_options(const mf_compare *c, mf_compare_router *r)
 {
     const unsigned long faults = mf_faults();
@@ -327,8 +328,8 @@ static void first_difference(const char *a, const char *b, char *out, size_t siz
     snprintf(out, size, "one has more keys");
 }
 
-/* *ret_same: whether the file exists and has this text. Fails with MF_EUSAGE if it has
- * another text. */
+/* Compares a configuration in OUT with the text that it must have. *ret_same: whether the file
+ * exists and has this text. Fails with MF_EUSAGE if it has another text. */
 static int judge_config(const char *path, const char *text, bool *ret_same)
 {
     char *there = NULL, why[512];

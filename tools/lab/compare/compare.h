@@ -42,7 +42,7 @@ typedef struct mf_compare_spec {
     const char *out;
     mf_equal equal;
     int32_t seeds;      /* number of seeds, >= 1. The first seed is train.seed + skip_seeds; the
-                    * others follow it. */
+                         * others follow it. */
     int32_t skip_seeds; /* number of seeds that a search has used already */
     /* the search whose winners are compared, needed for the files and the JSON; NULL: none */
     const struct mf_search *search;
@@ -108,11 +108,11 @@ typedef struct mf_compare_run {
 typedef struct mf_compare_router {
     mf_router_entry entry;
     const char *name;           /* name for people: the label, with the plugin's name instead of
-                       * its file */
+                                 * its file */
     const char *dir, *config;   /* OUT/ROUTER and its config.ini */
     char *text;                 /* text of the configuration; freed with mf_free */
     char *refused;              /* reason why it is not compared, freed with mf_free; NULL: it
-                     * is compared */
+                                 * is compared */
     int refused_as;             /* the status of the error behind `refused` */
     int64_t first_seed, hidden; /* first_seed: seed of the first run; hidden: width of the
                                  * experts, 0: as configured */
@@ -232,8 +232,8 @@ int mf_compare_lacks(const mf_compare *c, const mf_compare_router **ret_first);
 /* Writes comparison.json as one object. */
 void mf_compare_json(mf_jw *w, const mf_compare_table *t);
 int mf_compare_write(const mf_compare_table *t);
-/* columns: width of the terminal. If the table is wider, it is printed in three parts, each at
- * most 80 columns wide. 0: no limit. */
+/* Prints the table. columns: width of the terminal. If the table is wider, it is printed in
+ * three parts, each at most 80 columns wide. 0: no limit. */
 void mf_compare_print(const mf_compare_table *t, FILE *out, int columns);
 
 #endif

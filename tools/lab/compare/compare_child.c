@@ -62,8 +62,8 @@ void mf_compare_unclaim(int fd)
 
 /* ---- starting ---- */
 
-/* *ret_again: whether there is a checkpoint to resume. A directory without a checkpoint
- * is removed. */
+/* Examines the directory of a run. *ret_again: whether there is a checkpoint to resume. A
+ * directory without a checkpoint is removed. */
 static int judge_dir(const mf_compare_run *run, bool *ret_again)
 {
     int64_t *steps = NULL;
@@ -72,7 +72,8 @@ static int judge_dir(const mf_compare_run *run, bool *ret_again)
     if (!mf_exists(run->dir)) return MF_OK;
     if (mf_rundir_is(run->dir)) {
         mf_rundir *dir = NULL;
-        int rc = mf_rundir_open(run->dir, &dir); /* no other process writes to the directory */
+        /* fails if another process writes to the directory */
+        int rc = mf_rundir_open(run->dir, &dir);
         if (rc != MF_OK) return rc;
         if (mf_is_dir(dir->ckpt)) rc = mf_ckpt_list(dir->ckpt, &steps, &n);
         mf_rundir_close(dir);

@@ -212,8 +212,9 @@ static void add_experts(list *a, int64_t tensor, int64_t pipeline)
         if (group % l.expert == 0 && (l.expert == 1 || experts % l.expert == 0)) add(a, l);
 }
 
-/* qsort is not stable, so layouts of the same time need an order of their own: fewer stages
- * first, then fewer slices of tensors, then fewer slices of experts. */
+/* Orders layouts: those that fit first, then by time. qsort is not stable, so layouts of the
+ * same time need an order of their own: fewer stages first, then fewer slices of tensors, then
+ * fewer slices of experts. */
 static int by_time(const void *x, const void *y)
 {
     const mf_plan_choice *a = x, *b = y;

@@ -57,13 +57,15 @@ static rates rates_of(const mf_plan_cluster *c)
                    .quantize = fp8 ? c->fit.quantize : 1};
 }
 
-/* Attention is causal, so half of the scores are computed. */
+/* Operations of attention, forward and backward. Attention is causal, so half of the scores
+ * are computed. */
 static double attention_flops(const mf_plan_model *m, double tokens)
 {
     return 6 * m->seq * m->attention * m->layers * tokens;
 }
 
-/* The forward pass is one of three passes; a share of it may be recomputed. */
+/* Factor by which recomputation increases the operations. The forward pass is one of three
+ * passes, and a share of it is recomputed. */
 static double repeated(const mf_plan_cluster *c)
 {
     return 1 + c->software.recompute / PASSES;

@@ -34,8 +34,7 @@ typedef struct mf_swap_layer {
     double overlap; /* mean over tokens of |A and B| / |A or B| for the chosen sets */
     /* mean over tokens of sum p ln(p / q) - p + q, where p are the old and q the new
      * probabilities. It is the Kullback-Leibler divergence, generalized to numbers that do not
-     * sum to 1 */
-    /* kl_start: before the fit; kl: after the fit. */
+     * sum to 1. kl_start: before the fit; kl: after the fit */
     double kl_start, kl;
     double mass_moved; /* mean over tokens of half of sum |g - h|, gates divided by their sum */
     double *load_before, *load_after; /* [experts] share of the chosen assignments */

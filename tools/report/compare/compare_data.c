@@ -89,7 +89,8 @@ static int open_runs(mf_comparison *c, mf_cmp_row *row, const mf_json *runs, int
     return MF_OK;
 }
 
-/* Index of the layer with the highest NMI(expert, topic); the last layer if it has no NMI. */
+/* Index of the layer with the highest NMI(expert, topic). If the last layer has no NMI, it is
+ * the last layer. */
 static int best_layer(const mf_report_run *r)
 {
     const mf_sample *s = r->sample;

@@ -1,5 +1,5 @@
-/* report/export/export.h: writes the measurements of runs in the formats of other tools. An
- * existing target is never changed. A file or folder is written completely or not at all. */
+/* report/export/export.h: writes the measurements of runs in the formats of other tools. A file
+ * or folder is written completely or not at all. */
 #ifndef MF_REPORT_EXPORT_H
 #define MF_REPORT_EXPORT_H
 

@@ -43,7 +43,8 @@ static bool yaml_value(const char *text, const char *key, char *out, size_t room
     return false;
 }
 
-/* YAML does not allow control characters, which the name of a run or of a user may contain. */
+/* Writes a text in quotes. YAML does not allow control characters, which the name of a run or
+ * of a user may contain, so mf_shown replaces them. */
 static void put_quoted(mf_doc *d, const char *text)
 {
     mf_doc_put(d, "'");

@@ -22,7 +22,8 @@ int mf_mlflow_experiment(const char *store, const char *name, char ret_id[MF_MLF
  * not exist. Fails with MF_EINPUT if the name is too long. */
 int mf_mlflow_put(const char *folder, const char *name, const char *text, size_t n);
 
-/* Writes FOLDER/meta.yaml. Text values are quoted. */
+/* A line of meta.yaml. mf_mlflow_meta writes FOLDER/meta.yaml with these lines; texts
+ * are quoted. */
 typedef struct mf_mlflow_field {
     const char *key, *text; /* text NULL: the value is number */
     int64_t number;

@@ -22,8 +22,8 @@ void mf_doc_put_path(mf_doc *d, const char *path);
 /* Appends a coordinate with at most two decimals and without trailing zeros; 0 if it is
  * not finite. */
 void mf_doc_number(mf_doc *d, double x);
-/* Texts that later calls need: the headings of the open table. NULL: none. They must stay valid
- * until the next call. */
+/* Sets texts that later calls need: the headings of the open table. NULL: none. They must stay
+ * valid until the next call of mf_doc_set_names. */
 void mf_doc_set_names(mf_doc *d, const char *const *names);
 const char *const *mf_doc_names(const mf_doc *d);
 /* The text so far, NUL-terminated. d owns it. NULL if an allocation failed. */

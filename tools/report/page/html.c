@@ -255,7 +255,8 @@ static void cell(mf_doc *d, const char *tag, const char *kind, const char *colum
     mf_doc_printf(d, "</%s>", tag);
 }
 
-/* columns: the column names that a small screen shows beside the texts; NULL: none */
+/* Writes a line of a table. columns: the column names that a small screen shows beside the
+ * texts; NULL: none. */
 static void cells(mf_doc *d, const char *tag, const char *align, const char *const *texts,
                   const char *const *columns)
 {

@@ -70,8 +70,9 @@ typedef struct mf_track {
 } mf_track;
 /* Returns a number of a record, or NaN if the record does not contain it. */
 typedef double (*mf_pick)(const mf_metrics_record *r, const void *arg);
-/* Uses only comparable validations: if a final validation had more batches than earlier ones,
- * its numbers over the same batches are used (mf_metrics_like). */
+/* Makes the track of the number that `pick` returns for each record of the split. Uses only
+ * comparable validations: if a final validation had more batches than earlier ones, its numbers
+ * over the same batches are used (mf_metrics_like). */
 mf_track mf_report_track(const mf_report_run *r, const char *split, mf_pick pick,
                          const void *arg);
 /* Returns the last validation as one point if mf_report_track does not contain it. It covers

@@ -44,9 +44,8 @@ void mf_report_learning(const mf_report *p);    /* loss, scores, learning rate, 
 void mf_report_balance(const mf_report *p);     /* entropies, load CV, drop rate, NMI, ... */
 void mf_report_skew(const mf_report *p);        /* correlation of expert balance with quality */
 /* Sections for one run only. */
-void mf_report_modules(const mf_report *p,
-                       const mf_report_run *r); /* numbers of parameters: existing, and used by
-                                                 * a token */
+/* numbers of parameters: existing, and used by a token */
+void mf_report_modules(const mf_report *p, const mf_report_run *r);
 void mf_report_tasks(const mf_report *p, const mf_report_run *r);
 void mf_report_load(const mf_report *p, const mf_report_run *r);
 void mf_report_topics(const mf_report *p, const mf_report_run *r);
@@ -81,10 +80,11 @@ void mf_report_router_heat(const mf_report *p, const mf_report_run *r, int layer
 void mf_report_topic_matrix(const mf_report *p, const mf_report_run *r, int layer,
                             const char *title);
 void mf_report_head_states(const mf_report *p, const mf_report_run *r);
-/* v: the parameters of the run's checkpoint; NULL: parameters are not counted. */
+/* Draws the structure of the model. v: the parameters of the run's checkpoint; NULL: parameters
+ * are not counted. */
 void mf_report_structure(const mf_report *p, const mf_report_run *r, const mf_inventory *v);
 void mf_report_gate_table(const mf_report *p, const mf_sample *s, int layer);
-/* runs, layers, names: [n_runs]. At most 32 runs are shown. */
+/* Draws a histogram of gates. runs, layers, names: [n_runs]. At most 32 runs are shown. */
 void mf_report_gate_histogram(const mf_report *p, int n_runs, mf_report_run *const *runs,
                               const int *layers, const char *const *names);
 /* Labels of the first n tokens; NULL if memory runs out. */

@@ -468,7 +468,8 @@ typedef struct order {
     bool falling;
 } order;
 
-/* Equal runs keep the order in which they were added. qsort_r alone does not guarantee this. */
+/* Orders runs by the value of a key. Equal runs keep the order in which they were added;
+ * qsort_r alone does not guarantee this. */
 static int compare(const void *a, const void *b, void *arg)
 {
     const order *o = arg;

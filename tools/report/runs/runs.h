@@ -44,7 +44,8 @@ const char *mf_listed_run_text(const mf_listed_run *run, const char *key, char *
 /* The name of the run's router. The value "router" may be the file of a plugin; this name
  * is not. */
 const char *mf_listed_run_router(const mf_listed_run *run);
-/* The same value as a number; NaN: the run does not have it, or it is not a number. */
+/* The value of mf_listed_run_text as a number; NaN: the run does not have it, or it is not
+ * a number. */
 double mf_listed_run_number(const mf_listed_run *run, const char *key);
 /* Whether higher values of this key are better, as for accuracy. */
 bool mf_listed_run_higher(const char *key);

@@ -21,9 +21,9 @@ typedef struct mf_scale {
     double tick[MF_TICKS_MAX];
 } mf_scale;
 
-/* want: approximate number of ticks of a linear scale. fixed_lo, fixed_hi: this end is not
- * rounded outwards. An empty range or a single point is extended. log is ignored if lo <= 0.
- * The caller sets from and to, which initially are 0 and 1. */
+/* Makes a scale for a range. want: approximate number of ticks of a linear scale. fixed_lo,
+ * fixed_hi: this end is not rounded outwards. An empty range or a single point is extended. log
+ * is ignored if lo <= 0. The caller sets from and to, which initially are 0 and 1. */
 mf_scale mf_scale_make(mf_range r, bool log, bool fixed_lo, bool fixed_hi, int want);
 double mf_scale_position(const mf_scale *s, double v); /* coordinate of v, clamped to
                                                         * the axis */

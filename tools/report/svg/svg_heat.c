@@ -296,7 +296,8 @@ static int lines_of(const heat *t, int level)
 }
 
 /* The colour that is drawn under all others, as whole rows, because it would need the most
- * lines; -1 if some cell has no value. */
+ * lines. -1: none, because some cell has no value, or no colour needs more lines than there
+ * are rows. */
 static int ground_of(const heat *t)
 {
     int best = -1, most = t->h->rows;
@@ -444,10 +445,10 @@ static void put_labels(heat *t)
     const int every = (int)ceil(MF_FONT / t->cell_h),
               every_column = (int)ceil((MF_FONT - 1) / t->cell_w);
     mf_doc_put(t->d, "<g text-anchor=\"end\">\n");
+    /* "start" writes no anchor attribute, so the anchor of the group applies */
     for (int r = 0; h->row_labels && r < h->rows; r += every)
         mf_svg_text(t->d, b->left - 6, row_top(t, r) + t->cell_h / 2 + MF_FONT * 0.35, "start",
-                    h->row_labels[r]); /* "start" writes no anchor attribute, so the anchor of
-                                        * the group applies */
+                    h->row_labels[r]);
     mf_doc_put(t->d, "</g>\n");
     if (h->column_labels && upright(t)) {
         mf_doc_put(t->d, "<g text-anchor=\"end\" transform=\"rotate(-90)\">\n");

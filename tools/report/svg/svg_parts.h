@@ -21,7 +21,8 @@ void mf_svg_begin(mf_doc *d, double width, double height, const char *title);
 void mf_svg_end(mf_doc *d);
 /* Appends the title of the open mark: "NAME: TEXT", or only the text if name is NULL. */
 void mf_svg_tip(mf_doc *d, const char *name, const char *fmt, ...) MF_PRINTF(3, 4);
-/* anchor: "start", which is the default of the group, "middle" or "end". */
+/* Writes a text at a point. anchor: "start", which is the default of the group, "middle"
+ * or "end". */
 void mf_svg_text(mf_doc *d, double x, double y, const char *anchor, const char *text);
 void mf_svg_text_up(mf_doc *d, double x, double y, const char *text); /* vertical, upwards */
 void mf_svg_line(mf_doc *d, double x1, double y1, double x2, double y2, const char *style);

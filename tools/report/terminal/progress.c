@@ -75,7 +75,8 @@ static double seconds_left(const mf_progress *p)
     return (mf_clock() - p->began) / done * (double)(p->total - p->step) + p->last;
 }
 
-/* Remaining time of the validation after the last step; NaN if another validation runs. */
+/* Remaining time of the running validation if it is the one after the last step and its
+ * duration is known; otherwise NaN. */
 static double validation_left(const mf_progress *p)
 {
     if (p->step < p->total || p->last <= 0) return NAN;

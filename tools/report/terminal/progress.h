@@ -3,9 +3,9 @@
  * Plain lines with the loss, about twenty over the whole work, stay as a history. On a terminal
  * there is also one live line, which is redrawn at most ten times a second. It shows bar, step,
  * loss, validation loss, tokens/s, use of the device, and time left. It is erased before other
- * lines are written. Elsewhere there is at least one plain line a minute. If the terminal is
- * quiet, nothing is written. All output goes to the stream of the mf_terminal, which is stderr
- * in the program. */
+ * lines are written. Without a terminal, there is at least one plain line a minute while steps
+ * end. If `quiet` is set (mf_progress_new), nothing is written. All output goes to the stream
+ * of the mf_terminal, which is stderr in the program. */
 #ifndef MF_REPORT_PROGRESS_H
 #define MF_REPORT_PROGRESS_H
 

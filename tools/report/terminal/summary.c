@@ -51,7 +51,8 @@ static void put_best(const mf_terminal *t, const mf_summary *s)
     fputc('\n', t->out);
 }
 
-/* NMI(expert, topic) is 0 if both are independent, and 1 if each determines the other. */
+/* Prints NMI(expert, topic) of each layer. It is 0 if both are independent, and 1 if each
+ * determines the other. */
 static void put_nmi(const mf_terminal *t, const mf_summary *s)
 {
     int best = -1;

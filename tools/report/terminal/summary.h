@@ -12,7 +12,7 @@ typedef struct mf_summary {
     const char *unit;        /* unit of the loss: "byte", "char", "token"; NULL: not in nats */
     const char *predictions; /* scores of classification and regression; NULL: no such task */
     const char *router;      /* plugin in use; if there are MoE layers, the summary proposes
-                         * another router */
+                              * another router */
     bool generates;          /* whether the model can continue text */
     int64_t steps, tokens;
     double wall_s, tokens_per_s;

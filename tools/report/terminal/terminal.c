@@ -55,7 +55,8 @@ const char *mf_ink_end(const mf_terminal *t)
     return t->colour ? "\033[0m" : "";
 }
 
-/* Number of bytes that follow the first byte c of a UTF-8 character. */
+/* Number of bytes that follow the first byte c of a UTF-8 character; 0 also if no character
+ * begins with c. */
 static int bytes_after(unsigned char c)
 {
     return c >= 0xF0 ? 3 : c >= 0xE0 ? 2 : c >= 0xC2 ? 1 : 0;

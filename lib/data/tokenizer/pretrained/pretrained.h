@@ -255,7 +255,7 @@ int mf_pt_read_template(const char *source, const mf_json *v, mf_pretrained *t);
 /* The following functions are parts of mf_pt_read_model. This one adds a name with its id. */
 int mf_pt_add_name(const char *source, const char *name, size_t n, int64_t id, mf_pt_model *m);
 int mf_pt_read_vocabulary(const char *source, const mf_json *v,
-                          mf_pt_model *m); /* m: reads names and ids from an object
+                          mf_pt_model *m); /* receives the names and ids of the object
                                             * {name: id} */
 /* Adds merge `rank` of `most`. The left token, the right token, and the two joined must be in
  * the vocabulary. */

@@ -60,7 +60,7 @@ static int add_special(mf_pretrained *t, const char *name, size_t n)
     return mf_pt_trie_add(&t->plain, name, n, index);
 }
 
-/* Adds the tokens that have roles, after the roles were found. */
+/* Makes the special tokens (base.special) added tokens. Call this after mf_pt_find_roles. */
 static int add_roles(mf_pretrained *t)
 {
     int rc = MF_OK;
@@ -122,8 +122,9 @@ static int read_merges(const char *where, mf_pretrained *t)
     return rc;
 }
 
-/* Two tokenizers with these files have different regular expressions and different normal
- * forms. The configuration shows which of the two is meant. */
+/* Two tokenizers have these files: that of GPT-2, and that of Qwen2, which has another regular
+ * expression and the normal form NFC. "tokenizer_class" in the configuration shows which of the
+ * two is meant. */
 static void choose_words(const mf_json *config, mf_pretrained *t)
 {
     static const char second[] =

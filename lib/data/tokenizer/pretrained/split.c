@@ -384,7 +384,7 @@ size_t mf_pt_split_bars(const char *text, size_t n, size_t at, bool *drop)
 
 /* ---- the words of the kind bpe_bytes (data/tokenizer/bpe_words.c) ---- */
 
-enum { OWN_MOST = 256 }; /* characters of a word */
+enum { OWN_MOST = 256 }; /* greatest number of characters of a word */
 typedef enum own_class { OWN_BLANK, OWN_DIGIT, OWN_LETTER, OWN_OTHER } own_class;
 
 static own_class own_class_of(char c)
