@@ -3,6 +3,7 @@
  * With GPTQ the inputs of a block are the outputs of the blocks before it, after those were
  * quantized. The H of each weight is summed over the batches of the calibration; for an expert,
  * over the tokens that chose it. Weights with the same inputs share one H. */
+#include <math.h>
 #include <string.h>
 #include "base/error.h"
 #include "base/log.h"
@@ -212,6 +213,16 @@ static int scatter(const mf_place *p, const float *values)
     return MF_OK;
 }
 
+/* Refuses values that four bits cannot represent. */
+static int judge_values(const mf_place *p, const float *values)
+{
+    for (int64_t i = 0; i < mf_place_count(p); i++)
+        if (!isfinite(values[i]))
+            return mf_fail(MF_EINPUT, "%s: expected finite weights, found %g", p->param->name,
+                           (double)values[i]);
+    return MF_OK;
+}
+
 static int quantize(calibration *c, int64_t i)
 {
     mf_quantize_work *w = c->w;
@@ -224,6 +235,9 @@ static int quantize(calibration *c, int64_t i)
     int rc = from[0] && values && w->weights[i] ? inputs_of(c, p, &inputs) : MF_ENOMEM;
     if (rc == MF_OK) {
         mf_values_gather(p, from, values);
+        rc = judge_values(p, values);
+    }
+    if (rc == MF_OK) {
         if (inputs)
             rc = mf_int4_gptq(w->weights[i], inputs, values);
         else

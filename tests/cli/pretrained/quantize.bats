@@ -164,6 +164,23 @@ value() {
     [ ! -e new ]
 }
 
+@test "a weight that is not finite is named, and nothing is left" {
+    cp -r "$srcdir/tests/golden/pretrained/mixtral/hf" bad
+    chmod -R u+w bad
+    local f name=model.layers.1.self_attn.o_proj.weight length begin
+    f=$(grep -laF "\"$name\":" bad/*.safetensors)
+    length=$(od -An -t u8 -N 8 "$f" | tr -d ' ')
+    begin=$(head -c $((8 + length)) "$f" | tail -c "$length" | grep -o "\"$name\":{[^}]*}" | sed 's/.*offsets":\[\([0-9]*\),.*/\1/')
+    printf '\377\377\377\377' | dd of="$f" bs=1 seek=$((8 + length + begin)) conv=notrunc status=none
+    "$MOEFW" import bad -o nan -q -t 1
+    run "$MOEFW" quantize nan -o new "${small[@]}"
+    echo "$output"
+    [ "$status" -eq 3 ]
+    [[ "${lines[-1]}" == *"layers.1.attention.out.weight: expected finite weights, found"*nan* ]]
+    [ ! -e new ]
+    [ ! -e new.hf ]
+}
+
 @test "a run without tokenizer has no data: rounding works, the rest says what it wants" {
     cp -r "$srcdir/tests/golden/pretrained/mixtral/hf" hf
     chmod -R u+w hf
