@@ -8,8 +8,8 @@
  * single experts are copied, and with copy_router = yes row b of layers.N.router.weight. The
  * optimizer's moments of these rows are set to 0, so the new expert does not continue in the
  * direction of the old one. idle is saved with the model. patience is a number of
- * calls, so with every = n it is that many times n steps. Layers may have different numbers of
- * experts. */
+ * calls, so with every = n it is that many times n steps. The number of experts may differ
+ * between layers. */
 #include <moefw/moefw.h>
 #include <stdio.h>
 
