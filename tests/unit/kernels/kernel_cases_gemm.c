@@ -180,7 +180,8 @@ static void gemm_of_types(mf_kt *t, const mf_cast_type *type, int v)
     run_into_c(t, &p, parts * p.c.step);
 }
 
-/* Integers of 257 .. 511 in a type. bf16 cannot represent the odd ones. */
+/* Odd integers from 257 to 511, with both signs. bf16 cannot represent them, so a bf16 array
+ * contains rounded numbers. */
 static void *odd(mf_kt *t, mf_cast_type type, int64_t count, int64_t turn)
 {
     float *p = kt_f32(t, count);
@@ -463,8 +464,8 @@ static void run_many(mf_kt *t)
         }
 }
 
-/* A bf16 result that is divided in both directions. Its sums need several blocks of the
- * inner dimension. */
+/* A bf16 result so large that it is divided in both directions. Its sums need several blocks of
+ * the inner dimension. */
 static void run_large_bf16(mf_kt *t)
 {
     const int64_t m = 320, n = 1000, k = 650;
