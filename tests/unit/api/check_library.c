@@ -382,7 +382,8 @@ static int judge_layer(void *arg, const moefw_routing *r)
     return ++*layers == 10;
 }
 
-/* Counts choices. If experts choose tokens, the number of experts of a token varies. */
+/* Counts choices. If experts choose tokens, the number of experts of a token varies, and unused
+ * entries of `chosen` are negative. */
 static int count_choices(void *arg, const moefw_routing *r)
 {
     int *n = arg;

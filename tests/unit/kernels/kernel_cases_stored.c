@@ -136,9 +136,9 @@ static const int64_t sizes[][4] = {
     {4, 40, 40, 96},  {1, 5, 40, 104},  {1, 21, 40, 136}};
 #define SIZES 13
 
-/* The same for matrix registers: more rows than are packed at once; more inputs or outputs;
- * groups of few and of many rows; numbers of rows at which the method changes, and panels of
- * rows and lanes that are not full. */
+/* Sizes in the same form, for kernels with matrix registers: more rows than are packed at once;
+ * more inputs or outputs; groups of few and of many rows; numbers of rows at which the method
+ * changes, and panels of rows and lanes that are not full. */
 static const int64_t more_sizes[][4] = {
     {1, 290, 72, 2080}, {1, 33, 2088, 64}, {3, 190, 168, 160},
     {4, 90, 104, 320},  {1, 6, 40, 96},    {1, 9, 72, 384},

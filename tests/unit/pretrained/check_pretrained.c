@@ -524,7 +524,7 @@ static int add_set(const char *set)
     return found;
 }
 
-/* Names of sets without a folder; NULL: none. */
+/* Name of a set without a folder; NULL: each set has one. */
 static const char *empty;
 
 static void add_part(const char *root, const char *part)
