@@ -23,8 +23,8 @@ static const char *finished(mf_doc *d)
     return text;
 }
 
-/* The logarithm of 0 does not exist, so the axis is linear, and half of the value is in
- * the middle. */
+/* The logarithm of 0 does not exist, so the axis is linear, and 50,000 is in the middle between
+ * 0 and 100,000. */
 START_TEST(an_axis_with_zero_is_linear)
 {
     static const double size[] = {0, 50000, 100000}, loss[] = {2, 1, 1.5};
