@@ -80,8 +80,8 @@ static void preload(void)
     setenv("ASAN_OPTIONS", options, 1);
 }
 
-/* Appends the first line of a report that contains `word`, and the functions of the first stack
- * after this line. */
+/* Appends a report in short form: the lines of its first error up to the first stack, and the
+ * functions of this stack. */
 static void shorten(const char *text, char *to)
 {
     const char *line = strstr(text, "==ERROR: "), *end, *in;

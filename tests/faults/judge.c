@@ -142,7 +142,7 @@ static bool is_excused(const char *name, const char *err)
     static const struct {
         const char *warning, *leaf;
     } excuses[] = {{"moefw: warning: no report: ", "report.html"},
-                   {" of the processor: ", "manifest.json"}, /* the message names this file */
+                   {" of the processor: ", "manifest.json"}, /* has the processor's name */
                    {" of the processor: ", "MANIFEST.json"},
                    {" of the processor: ", "report.html"},
                    {" of the processor: ", "run.trace"}};

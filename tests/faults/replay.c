@@ -207,7 +207,7 @@ static void sync_it(const char *path)
             changes[k].synced = true;
 }
 
-/* In the ordered model, all changes up to this index are on disk. */
+/* In the ordered model, all changes before this index are on disk. */
 static int journal;
 
 static void perform(const op *o)

@@ -102,7 +102,8 @@ static size_t check_all(const mf_tokenizer *t, const char *name, const char *vec
     return n;
 }
 
-/* Checks all texts joined to one text, which is long enough for a table of words. */
+/* Checks a text that is repeated until it is long enough for a table of words. For lossless
+ * tokenizers, each repetition must have the same tokens. */
 static void check_together(const mf_tokenizer *t)
 {
     static char text[20000];

@@ -193,8 +193,8 @@ static void *odd(mf_kt *t, mf_cast_type type, int64_t count, int64_t turn)
     return type == MF_CAST_BF16 ? (void *)bf16 : (void *)p;
 }
 
-/* f32 that is rounded to bf16, because the other operand is bf16 or because as_bf16 is set. The
- * sums are whole numbers below 2^24, so any other rounding leads to other numbers. */
+/* f32 operands that are rounded to bf16 because as_bf16 is set; the other operand is bf16 or
+ * f32. The sums are whole numbers below 2^24, so any other rounding leads to other numbers. */
 static void run_rounded(mf_kt *t)
 {
     static const mf_cast_type of[][2] = {

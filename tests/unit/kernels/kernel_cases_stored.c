@@ -233,8 +233,8 @@ static void run_rows(mf_kt *t)
     t->k->stored_rows(t->x, &a);
 }
 
-/* The variant selects the type, whether there are gaps between rows, and whether gradients
- * are requested. */
+/* The variant selects the type, whether there are a bias and rows without a target, and whether
+ * gradients are requested. */
 static void head(mf_kt *t, bool as_bf16)
 {
     const bool apart = t->variant / MF_STORED_TYPES % 2, dx = t->variant / MF_STORED_TYPES / 2;

@@ -51,8 +51,8 @@ static void run_cross_entropy_backward(mf_kt *t)
            .dweight = kt_result(t, rows));
 }
 
-/* A head whose rows of logits need several turns. Variants from 3 on have a bias, whose
- * gradient is summed before the gradients of the logits are rounded. */
+/* A head of which some variants have rows of logits that need several turns. Variants from 3 on
+ * have a bias, whose gradient is summed before the gradients of the logits are rounded. */
 static void run_head(mf_kt *t, int type)
 {
     static const int64_t vocab_of[] = {9001, 700, 8192};

@@ -23,7 +23,7 @@
 
 enum { SETTINGS = 5, MORE = 3 };
 
-/* A comparison of tiny models, with one additional setting. */
+/* A comparison of tiny models, with room for additional settings. */
 typedef struct {
     mf_assignment set[SETTINGS + MORE];
     mf_compare_spec spec;

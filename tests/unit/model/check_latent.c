@@ -145,8 +145,8 @@ START_TEST(experts_whose_columns_repeat)
 }
 END_TEST
 
-/* Numbers of all parameters, and of those that a token uses: two linear layers, k of
- * E experts. */
+/* Numbers of all parameters, and of those that a token uses. A latent width adds two linear
+ * layers and a norm, and halves the experts, of which a token uses k. */
 START_TEST(parameters)
 {
     const char *set[] = {"moe.latent=8", "moe.latent_norm=rmsnorm", "moe.top_k=2"};

@@ -73,7 +73,8 @@ START_TEST(one_step_stands_on_an_axis_from_zero)
 }
 END_TEST
 
-/* Two points nearly coincide. Each label must be nearer to its own point. */
+/* Two points nearly coincide. Each label must be nearest to its own point, unless lines lead
+ * from labels to their points. */
 START_TEST(labels_stand_at_their_points)
 {
     static const double x[] = {1, 1.02, 2, 3}, y[] = {1, 1.02, 2, 3};
