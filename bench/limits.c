@@ -2,13 +2,13 @@
  *
  *     limits THREADS
  *
- * All other figures are fractions of these limits, so the limits are measured in the same run,
- * in a few seconds: multiply-adds on registers in f32 and, if the processor has the
- * instruction, on pairs of bf16; f32 gemms of the linked BLAS, 1024^3 and 512 x 512 x 2048;
- * reads from memory, and from data that fit the last cache; one fused AdamW pass, which reads
- * four streams and writes three, over data that fit the last cache, and over data that do not
- * fit. Each limit is the best of several tries, because a limit is the possible rate, not the
- * usual one. */
+ * The benchmarks report their figures as fractions of these limits, so the limits are measured
+ * in the same run, in a few seconds: multiply-adds on registers in f32 and, if the processor
+ * has the instruction, on pairs of bf16; f32 gemms of the linked BLAS, 1024^3 and 512 x 512 x
+ * 2048; reads from memory, and from data that fit the last cache; one fused AdamW pass, which
+ * reads four streams and writes three, over data that fit the last cache, and over data that do
+ * not fit. Each limit is the best of several tries, because a limit is the possible rate, not
+ * the usual one. */
 #include <cblas.h>
 #include <immintrin.h>
 #include <math.h>

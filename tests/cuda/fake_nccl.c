@@ -32,7 +32,7 @@ typedef struct piece {
     size_t bytes;
     int peer;
     bool sends, done;
-    uint64_t number; /* number of messages to or from this peer */
+    uint64_t number; /* number of this message among those to or from its peer, from 0 */
 } piece;
 
 typedef struct group {

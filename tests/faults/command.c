@@ -73,14 +73,15 @@ static void preload(void)
              "detect_leaks=1:exitcode=0:log_path=%s/%s:fast_unwind_on_malloc=%d", setup.base,
              report_name, !setup.stacks);
     setenv("LSAN_OPTIONS", options, 1);
-    /* The library of ASan must be loaded first. */
+    /* The library of ASan ends the program if it is not the first library. This check is
+     * switched off. */
     snprintf(options + strlen(options), sizeof options - strlen(options),
              ":verify_asan_link_order=0:handle_segv=0:handle_abort=0");
     setenv("ASAN_OPTIONS", options, 1);
 }
 
-/* Appends the first line of a report that contains `word`, and the functions of the first stack
- * after this line. */
+/* Appends a report in short form: the lines of its first error up to the first stack, and the
+ * functions of this stack. */
 static void shorten(const char *text, char *to)
 {
     const char *line = strstr(text, "==ERROR: "), *end, *in;

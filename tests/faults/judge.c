@@ -107,7 +107,8 @@ static bool same_table(const char *a, const char *b)
 }
 
 /* Whether two files differ only in times, after blank_speeds, and in hashes of files that
- * contain times (a manifest; stored.json in the sums of a manifest). */
+ * contain times: the hash of a manifest, and that of stored.json in the checksums of
+ * a manifest. */
 static bool same_but_times(const file *f, const file *g)
 {
     static const char *const keys[] = {
@@ -141,7 +142,7 @@ static bool is_excused(const char *name, const char *err)
     static const struct {
         const char *warning, *leaf;
     } excuses[] = {{"moefw: warning: no report: ", "report.html"},
-                   {" of the processor: ", "manifest.json"}, /* the message names this file */
+                   {" of the processor: ", "manifest.json"}, /* has the processor's name */
                    {" of the processor: ", "MANIFEST.json"},
                    {" of the processor: ", "report.html"},
                    {" of the processor: ", "run.trace"}};
@@ -270,8 +271,8 @@ static void judge_failed(counts *c, const verb *v, const result *r, const tree *
             complain(c, v, what, r);
             return;
         }
-        if (strstr(f->name, "/best/step-")) continue; /* checked when the file is read */
-        /* checked at the end of the comparison */
+        if (strstr(f->name, "/best/step-")) continue; /* verified when it is read */
+        /* these files are checked by judge_compare */
         if (strcmp(v->name, "compare") == 0) continue;
         if (differs_always(f->name) || same(f, g) || same_but_times(f, g)) continue;
         if (same(f, tree_find(start, f->name))) continue;

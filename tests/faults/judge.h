@@ -9,7 +9,7 @@
 
 typedef struct verb {
     const char *name, *before, *command; /* in the texts, %s is the folder of sources */
-    const char *run;                     /* paths of the files that the command makes;
+    const char *run;                     /* folder of the run that the command makes;
                                           * NULL: none */
     bool cut;     /* the run that `before` makes loses its last checkpoint */
     bool threads; /* the command computes with several threads */

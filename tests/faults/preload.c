@@ -72,7 +72,7 @@ static bool ours(const void *caller, int kind)
     for (int i = 0; i < n_ranges; i++)
         if (at >= ranges[i].from && at < ranges[i].to)
             return !ranges[i].memory_only || kind == FAULT_ALLOC;
-    /* threads of OpenMP count, too; no caller: a stream */
+    /* Threads of OpenMP count, too. A call without a caller comes from a stream, and counts. */
     return kind == FAULT_THREAD || !caller;
 }
 
@@ -125,8 +125,9 @@ static bool shortens(void)
     return plan->error == FAULT_SHORT;
 }
 
-/* Number of bytes that a short transfer of n bytes moves. Each short transfer moves half. With
- * single bytes, a file of a megabyte would need a million calls. */
+/* Number of bytes that a short transfer of n bytes moves. A single short transfer moves one
+ * byte. If all transfers are short, each moves half, because with single bytes a file of a
+ * megabyte would need a million calls. */
 static size_t cut(size_t n)
 {
     return plan->always ? (n + 1) / 2 : n > 0;
@@ -289,8 +290,8 @@ EXPORT int __open_2(const char *path, int flags)
     return open_it(path, flags, 0, CALLER);
 }
 
-/* The path of a name in an open folder. Calls without a name in a folder are not
- * recorded here. */
+/* The path of a name in an open folder; the name itself if no path is recorded for
+ * the folder. */
 static const char *path_in(int folder, const char *name, char path[4096])
 {
     snprintf(path, 4096, "%s/%s", path_of(folder) ? path_of(folder) : "", name);

@@ -7,10 +7,10 @@
  * call of one kind fails, once or from then on. The same object writes a record of operations
  * on files, which is used to simulate a loss of power.
  *
- * MOEFW_FAULT_PLAN path of a file that contains a fault_plan, mapped by all processes
- * MOEFW_FAULT_RECORD path of the file to which operations are appended MOEFW_FAULT_ROOT only
- * operations on paths below this folder are recorded MOEFW_FAULT_KILL the process that creates
- * this folder is killed before it can sync it */
+ *   MOEFW_FAULT_PLAN    path of a file that contains a fault_plan, mapped by all processes
+ *   MOEFW_FAULT_RECORD  path of the file to which operations are appended
+ *   MOEFW_FAULT_ROOT    only operations on paths below this folder are recorded
+ *   MOEFW_FAULT_KILL    the process that creates this folder is killed before it can sync it */
 #ifndef MF_TESTS_PRELOAD_H
 #define MF_TESTS_PRELOAD_H
 

@@ -207,7 +207,7 @@ static void sync_it(const char *path)
             changes[k].synced = true;
 }
 
-/* In the ordered model, all changes up to this index are on disk. */
+/* In the ordered model, all changes before this index are on disk. */
 static int journal;
 
 static void perform(const op *o)
@@ -360,7 +360,8 @@ static void path_beside(char *to, const char *folder, const char *name, bool in_
              (int)((size_t)(strrchr(folder, '/') - folder) - n), folder + n, name);
 }
 
-/* Whether the state has the file of the run, with a content that was written for this name. */
+/* Whether the state has the file of the run, with the content of a file that once got
+ * this name. */
 static bool is_right(const char *folder, const char *name)
 {
     char path[3 * NAME], *text = NULL;
@@ -377,7 +378,8 @@ static bool is_right(const char *folder, const char *name)
     return right;
 }
 
-/* Whether the run of the folder has a valid checkpoint, at least as new as was reported. */
+/* Whether the run of the folder has a valid checkpoint, at least as new as was reported, and
+ * its settings, manifest and tokenizer. */
 static bool keeps(const saved *r)
 {
     char folder[2 * NAME];

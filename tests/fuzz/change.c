@@ -133,7 +133,7 @@ static void change_element(fuzz_buffer *b, fuzz_dice *d, const uint8_t *other, s
     size_t n = until - from;
     const size_t what = fuzz_roll(d, 8);
     if (what < 2) {
-        /* includes the separator, which a list needs */
+        /* for what = 1 the separator after the element is removed, too, as in a shorter list */
         if (end < b->size && what == 1) end++;
         remove_at(b, at, end - at);
         return;

@@ -75,7 +75,8 @@ static size_t seal(const uint8_t *text, size_t n, const uint8_t *const *file,
     return used - 1 + (size_t)sprintf(to + used - 1, ",\"self\":\"%s\"}\n", own);
 }
 
-/* Reads both files into the store if they fit. */
+/* Reads the model into the store, and the state, each if it fits the store. The numbers of the
+ * state are read in any case. */
 static void read_all(const char *folder, mf_store *store)
 {
     mf_state *state = NULL, *numbers = NULL;

@@ -67,8 +67,8 @@ static void require_survival(mf_ini *ini)
     size_t size;
     char *text = written(ini, &size);
     int rc;
-    /* Each entry is written with its section head, so a file near the limit of 1 MiB may
-     * exceed it. */
+    /* Each entry is written with its section head, so the text of a file near the limit of 1
+     * MiB may exceed the limit. */
     if (size <= 1024 * 1024) {
         rc = mf_ini_load_text(again, "again", text, size);
         FUZZ_REQUIRE(rc == MF_OK);

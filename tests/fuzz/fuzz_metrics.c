@@ -1,5 +1,5 @@
 /* fuzz_metrics: any file as metrics.jsonl. Damaged lines are counted. A second reading has the
- * same result. Steps do not decrease from line to line, unless this is counted. */
+ * same result. Steps do not decrease from line to line, unless the decrease is counted. */
 #include "tests/fuzz/memory_file.h"
 
 #include "base/error.h"

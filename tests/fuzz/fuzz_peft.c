@@ -33,7 +33,7 @@ const char *const fuzz_words[] = {
 
 static const char *const names[] = {MF_PEFT_CONFIG, MF_PEFT_WEIGHTS};
 
-/* A linear layer, and two weights of experts, one of them square. */
+/* A linear layer, and three weights of experts, one of them square and one transposed. */
 static const mf_peft_module modules[] = {
     {.name = "q", .rows = {.n = 4}, .experts = 1, .inputs = 4},
     {.name = "e", .parameter = "a", .rows = {.n = 6}, .experts = 2, .inputs = 4, .fused = true},

@@ -42,7 +42,8 @@ const char *const fuzz_words[] = {"{\"format\":\"moefw-stored\",\"version\":1,\"
                                   "2147483647",
                                   NULL};
 
-/* Writes the file. Its first half is zeros, which are groups that exist. */
+/* Writes the file of weights. Its first half is zeros. As numbers of groups they are valid,
+ * because each weight has a group 0. */
 static void make_weights(void)
 {
     static uint8_t bytes[BYTES];

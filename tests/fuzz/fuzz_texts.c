@@ -1,6 +1,6 @@
 /* fuzz_texts: any bytes as training data. The first byte chooses the format (text, jsonl, tsv,
- * token ids) and the columns; SICK is a tsv with names. Documents are within the text, labels
- * within their list. */
+ * token ids) and the columns, also those of the SICK data, a tsv with names of columns.
+ * Documents are within the text, labels within their list. */
 #include "tests/fuzz/memory_file.h"
 
 #include "base/error.h"

@@ -1,6 +1,6 @@
 /* fuzz_tokenizer: uses the input as a tokenizer file, as training text, as text to encode, and
- * as ids to decode. Every resulting tokenizer encodes and decodes within its bounds. Decoded
- * text is valid UTF-8, and a lossless tokenizer restores valid text. */
+ * as ids to decode. Encoded ids are in the vocabulary, and their offsets are in the text and
+ * ascending. Decoded text is valid UTF-8, and a lossless tokenizer restores valid text. */
 #include "tests/fuzz/fuzz.h"
 
 #include "base/error.h"

@@ -1,8 +1,8 @@
 /* fuzz_tokenizer_json: the input up to its first NUL is a tokenizer.json, or a tokenizer file
  * that contains files of a published tokenizer; the rest is a text. Every resulting tokenizer
- * encodes the text within its bounds, and also the file itself. A lossless tokenizer restores
- * the text. Decoded text is valid UTF-8. The template of messages, if there is one, is
- * read, too. */
+ * encodes the text, and also the file itself. Ids are in the vocabulary, and offsets are in the
+ * text. A lossless tokenizer restores the text. Decoded text is valid UTF-8. The template of
+ * messages, if there is one, is read, too. */
 #include "tests/fuzz/fuzz.h"
 
 #include "base/error.h"

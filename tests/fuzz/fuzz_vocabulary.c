@@ -1,7 +1,7 @@
 /* fuzz_vocabulary: any files as the vocabulary of a folder of a published tokenizer:
  * vocab.json with merges.txt, or vocab.txt, with tokenizer_config.json and
- * special_tokens_map.json. A resulting tokenizer encodes these files within its bounds, and
- * its decoded text is valid UTF-8.
+ * special_tokens_map.json. A resulting tokenizer encodes these files to ids of its vocabulary,
+ * with offsets in the text. Its decoded text is valid UTF-8.
  *
  * The first byte chooses the form. The next four bytes are the lengths of the first
  * two files. */

@@ -9,7 +9,8 @@
 
 __attribute__((weak)) size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max_size);
 
-/* The previous input. Parts of it are copied into the present one. */
+/* The result of an earlier call; about one of 64 results is kept. Parts of it are copied into
+ * the present input. */
 static uint8_t last[4096];
 static size_t last_size;
 

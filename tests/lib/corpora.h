@@ -15,7 +15,7 @@ void corpus_refuse(const mf_corpus_spec *spec, int code, const char *says);
 /* A text of at least n bytes: words, blanks, digits and characters of more than one byte, drawn
  * with the seed. The caller frees it with mf_free. */
 char *corpus_text(size_t n, uint64_t seed);
-/* Checks that both have the same tokens, splits and counts of bytes. */
+/* Checks that both corpora have the same tokens, splits and numbers of bytes. */
 void corpus_same(const mf_corpus *a, const mf_corpus *b);
 
 #endif

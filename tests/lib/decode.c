@@ -1,5 +1,6 @@
 /* lib/decode.c: decodes tokens one after another, like a program that streams them. A token
- * decodes to at most 4 longest + 16 bytes. */
+ * decodes to at most 4 * longest + 16 bytes, where `longest` is the length of the tokenizer's
+ * longest piece. */
 #include "tests/lib/decode.h"
 
 #include <check.h>

@@ -1,7 +1,7 @@
 /* fault.h: allocation and IO tables that fail on purpose, for tests.
  *
  * Calls through the tables of base/mem.h and base/file/io.h are counted from 1. The n-th call
- * fails, either alone (transient) or with all calls after it (persistent), or the process ends
+ * fails, either alone (FAULT_ONCE) or with all calls after it (FAULT_FROM), or the process ends
  * at this call. The usual loop runs the same work for n = 1, 2, ... until a run makes fewer
  * than n calls:
  *
@@ -14,7 +14,8 @@
  *         if (!hit) break;
  *     }
  *
- * Both kinds of fault can be armed together. Arming again restarts the count. */
+ * A fault of allocation and a fault of IO can be armed together. Arming again restarts
+ * the count. */
 #ifndef MF_TESTS_FAULT_H
 #define MF_TESTS_FAULT_H
 

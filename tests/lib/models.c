@@ -94,7 +94,7 @@ static void write_folder(const char *folder, const char *config, const models_te
         }                                                                                      \
     }
 #define BLOCK "model.layers.0."
-/* A linear layer of BERT, or one of its norms. */
+/* BOTH: weight and bias of a linear layer. NORM: weight and bias of a norm of width 16. */
 #define BOTH(name, out, ...) F32(name ".weight", out, __VA_ARGS__), F32(name ".bias", out)
 #define NORM(name)           F32(name ".weight", 16), F32(name ".bias", 16)
 

@@ -78,7 +78,7 @@ static void give(queue *q)
 {
     while (q->count > 0 && q->ring[q->first].due <= now()) {
         const frame *f = &q->ring[q->first];
-        /* the queue is full: the frame is lost */
+        /* if the interface does not accept the frame, the frame is lost */
         if (write(q->to, f->data, (size_t)f->size) < 0) {
         }
         q->first = (q->first + 1) % FRAMES;

@@ -22,7 +22,7 @@ static named *paths;
 
 static void clean_up(void)
 {
-    /* the forked children of a suite must not remove it */
+    /* the forked children of a suite must not remove the folder */
     if (getpid() == owner) mf_remove_tree(folder);
     for (named *next; paths; paths = next) {
         next = paths->next;

@@ -1,6 +1,6 @@
-/* drawn_other.c: correct experts (500s), regularizer (600s), controller (700s) and adapter
- * (800s). They contain the defects of list.tsv that show only at certain sizes, values or
- * numbers of calls, or beside other plugins. */
+/* drawn_other.c: experts (500s), a regularizer (600s), a controller (700s) and an adapter
+ * (800s). -DDEFECT=N selects the kind and adds one defect of list.tsv, which shows only at
+ * certain sizes, values or numbers of calls, or beside other plugins. */
 #define _GNU_SOURCE
 #include <moefw/moefw.h>
 
@@ -60,7 +60,7 @@ static int forward_same(const mf_call *c)
     }
     if (IS(508) && calls > 150) return c->fail(c, MF_EPLUGIN, "too many");
     if (IS(618) && calls > 200) y[0] *= 1.01f;
-    /* the cost: attr.i[0] x attr.i[1] indices */
+    /* reads attr.i[0] indices; y does not change */
     if (IS(504) || IS(609)) {
         const int32_t *e = c->in[1].data;
         for (int64_t i = 0; i < c->attr->i[0]; i++)

@@ -1,6 +1,6 @@
-/* drawn_router.c: a correct router with an op and options of its own. It contains the defects
- * 400 to 499 of list.tsv, which show only at certain sizes, values or numbers of calls, or
- * beside other layers. */
+/* drawn_router.c: a router with an op and options of its own. -DDEFECT=N adds one of the
+ * defects 400 to 499 of list.tsv, which show only at certain sizes, values or numbers of calls,
+ * or beside other layers. */
 #define _GNU_SOURCE
 #include <moefw/moefw.h>
 
@@ -197,7 +197,8 @@ static mf_tensor *by_sequence(mf_graph *g, const mf_router_in *in, mf_tensor *x)
     return mf_reshape(g, x, mf_shape3(in->batch, in->seq, mf->shape(in->x).dim[1]));
 }
 
-/* Adds a tenth of the following token's x to each token from position `from` on. */
+/* Adds 0.3 x of a neighbour to the x of tokens. by > 0: of the next token, from position `from`
+ * on; by < 0: of the token before, from position `from` + 1 on. */
 static mf_tensor *look(mf_graph *g, const mf_router_in *in, int64_t from, int64_t by)
 {
     const int64_t n = in->seq, d = mf->shape(in->x).dim[1];

@@ -68,7 +68,7 @@ static int init(void *self, mf_ctx *ctx, const void *c, const mf_dims *dims)
     return MF_OK;
 }
 
-/* The logarithm of the sum over tokens of exp(mean square of p), a soft maximum. */
+/* The loss: sum over layers of ln sum_t exp(sum_e p_te^2), a soft maximum over tokens. */
 static int loss(void *self, mf_ctx *ctx, mf_graph *g, const mf_routing *const *routing,
                 int32_t n, mf_tensor **ret)
 {
@@ -118,7 +118,7 @@ static mf_tensor *sequence_mean(mf_graph *g, const mf_router_in *in, int64_t d)
     return mf_reshape(g, mean, mf_shape2((int64_t)in->batch * in->seq, d));
 }
 
-/* Signs of w, with the gradient of the identity. */
+/* A quarter of the signs of w, with the gradient of the identity. */
 static mf_tensor *sign(mf_graph *g, mf_tensor *w)
 {
     const float zero = 0;
@@ -127,7 +127,8 @@ static mf_tensor *sign(mf_graph *g, mf_tensor *w)
     return mf_add(g, w, mf_stop_gradient(g, mf_sub(g, hard, w)));
 }
 
-/* 1 for the best expert and 0 for others, with the gradient of the softmax. */
+/* 0.9 for the best expert, plus 0.1 of the softmax for each expert, with the gradient of
+ * the softmax. */
 static mf_tensor *hardened(mf_graph *g, mf_tensor *l, int64_t T, int64_t E)
 {
     mf_tensor *p = mf_softmax(g, l);

@@ -1,5 +1,6 @@
-/* changes: which settings a resumed run may change, according to moefw/run.h. Settings of its
- * model stay, but files may have other paths. The run's manifest keeps the earlier values. */
+/* changes: which settings a resumed run may change, according to moefw/run.h. The settings of
+ * its model must stay the same, but its files may have other paths. The run's manifest keeps
+ * the earlier values. */
 #include "check_main.h"
 
 #include <moefw/moefw.h>

@@ -204,8 +204,8 @@ static int count_option(void *arg, const moefw_option *o)
     return seen[0] == 10000;
 }
 
-/* Counts described options. Options of these sections belong to plugins, and a section does not
- * identify a plugin: there is also a router named mlp. */
+/* Counts described options. The options of these sections belong to plugins. Two of these
+ * plugins have the same name: `mlp` is an expert and also a router. */
 static int count_described(void *arg, const moefw_option *o)
 {
     static const char *const of[][2] = {{"expert.dropout", "share of hidden"},
@@ -311,7 +311,8 @@ END_TEST
 typedef struct built {
     const char *hidden;
     float prob[4]; /* probabilities of the first token in the first layer */
-    int differ;    /* number of graphs whose probabilities differ from the first */
+    int differ;    /* number of graphs whose probabilities differ from those of the
+                    * first graph */
 } built;
 
 static int keep_prob(void *arg, const moefw_routing *r)
@@ -381,7 +382,8 @@ static int judge_layer(void *arg, const moefw_routing *r)
     return ++*layers == 10;
 }
 
-/* Counts choices. If experts choose tokens, the number of experts of a token varies. */
+/* Counts choices. If experts choose tokens, the number of experts of a token varies, and unused
+ * entries of `chosen` are negative. */
 static int count_choices(void *arg, const moefw_routing *r)
 {
     int *n = arg;
@@ -443,7 +445,8 @@ START_TEST(a_plugin_of_the_program)
     ck_assert_str_eq(moefw_run_get(own, "router.plugin"), "ours");
     ok(run, moefw_run_start(run, NULL));
     ok(own, moefw_run_start(own, NULL));
-    for (int i = 0; i < 5; i++) /* the plugin computes the same as `linear` */
+    /* the plugin `ours` computes the same as `linear` */
+    for (int i = 0; i < 5; i++)
         ck_assert(take_step(run, i) == take_step(own, i));
     moefw_run_free(run);
     moefw_run_free(own);

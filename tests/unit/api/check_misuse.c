@@ -1,6 +1,7 @@
 /* misuse: moefw/run.h called with invalid arguments: no handle, no text, numbers out of range,
- * structs of a wrong size, unknown names. Each call names what it expects and changes nothing.
- * Also tests the functions for texts, whose results are checked byte for byte. */
+ * structs of a wrong size, unknown names. The message of each call names what is expected, and
+ * the call changes nothing. Also tests the functions for texts, whose results are checked byte
+ * for byte. */
 #include "check_main.h"
 
 #include <math.h>

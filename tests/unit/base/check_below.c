@@ -145,12 +145,12 @@ START_TEST(files_of_its_own_are_written)
     ck_assert_int_eq(io->rename(scratch_path("run/own/h"), scratch_path("moved")), 0);
     ck_assert(mf_exists(scratch_path("moved")));
     ck_assert_int_eq(io->rmdir(scratch_path("run/own/deep")), 0);
-    /* A registered folder stays registered if it is renamed and another folder gets
-     * its name. */
+    /* A registered folder stays registered if it is renamed. Paths with its old name still
+     * refer to it. */
     ck_assert_int_eq(rename(scratch_path("run"), scratch_path("run-before")), 0);
     ck_assert_int_eq(io->unlink(scratch_path("run/own/a/b/k")), 0);
     ck_assert(!mf_exists(scratch_path("run-before/own/a/b/k")));
-    /* The program never makes such names, so they are not resolved. */
+    /* The program never makes names with "..", so they are not resolved. */
     ck_assert_int_eq(io->unlink(scratch_path("run/own/../own/h")), -1);
     ck_assert_int_eq(errno, EINVAL);
     mf_below_drop(inner);

@@ -58,8 +58,8 @@ START_TEST(errno_text)
 }
 END_TEST
 
-/* A long message is cut between characters and marked, for each position of its
- * two-byte letters. */
+/* A long message is cut between characters, and the cut is marked. The two-byte letters begin
+ * at even or at odd offsets. */
 START_TEST(long_messages_are_cut)
 {
     char text[4096];

@@ -458,7 +458,8 @@ START_TEST(without_memory)
 }
 END_TEST
 
-/* Entries come from three sources; the second source is assignments. */
+/* The entries of section a come from a text, from an assignment and from a second text, in
+ * this order. */
 START_TEST(entries_of_a_section)
 {
     static const char *const keys[] = {"plugin", "x", "plugin", "y"};

@@ -434,9 +434,9 @@ START_TEST(no_memory_elsewhere)
 }
 END_TEST
 
-/* A process may be killed between mkdir and the sync of the parent. The entry of the directory
- * may then be lost with the power, together with everything that the next process saves in it.
- * So the entry is synced again. */
+/* A process may be killed between mkdir and the sync of the parent. If the power then fails,
+ * the directory's entry may be lost, together with everything that the next process saves in
+ * the directory. So mf_mkdir syncs the entry again if the directory exists. */
 START_TEST(entry_of_existing_directory_is_synced)
 {
     const char *path = scratch_path("entries/run");
@@ -521,7 +521,7 @@ START_TEST(remove_tree_stays_inside)
     ck_assert_int_eq(mf_remove_tree(scratch_path("tree")), MF_OK);
     ck_assert(!mf_exists(scratch_path("tree")));
     ck_assert(mf_exists(scratch_path("outside/keep")));
-    /* not an error */
+    /* removing a folder that does not exist is not an error */
     ck_assert_int_eq(mf_remove_tree(scratch_path("tree")), MF_OK);
     ck_assert_int_eq(mf_remove_tree(scratch_path("outside/keep")), MF_OK); /* a single file */
     ck_assert_int_eq(entries(scratch_path("outside")), 0);

@@ -113,7 +113,7 @@ START_TEST(bad_documents)
     }
     mf_json *doc = NULL;
     ck_assert_int_eq(mf_json_parse("j", "[\x1b[31m]", 7, &doc), MF_EINPUT);
-    /* no escape sequences for the terminal */
+    /* the message must not contain escape sequences, which a terminal would obey */
     ck_assert_ptr_null(strchr(mf_error_message(), '\x1b'));
 }
 END_TEST

@@ -91,7 +91,8 @@ static void long_line_of_two_bytes(void)
     mf_log(MF_LOG_INFO, "x%s", text);
 }
 
-/* The second line is shifted by one byte, so one of the two cuts falls inside a character. */
+/* The second line is shifted by one byte. So in one of the two lines a cut at a fixed byte
+ * would fall inside a character. */
 START_TEST(a_cut_never_splits_a_character)
 {
     char *got = captured(long_line_of_two_bytes);

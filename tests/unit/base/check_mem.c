@@ -79,7 +79,7 @@ START_TEST(too_much_is_refused)
     ck_assert_ptr_null(mf_alloc_raw(SIZE_MAX));
     ck_assert_int_eq(mf_error_code(), MF_ENOMEM);
     mf_error_clear();
-    /* too large with the alignment of a large page */
+    /* less than the limit, but too large when it is rounded up to a large page */
     ck_assert_ptr_null(mf_alloc_raw(PTRDIFF_MAX - 100));
     ck_assert_int_eq(mf_error_code(), MF_ENOMEM);
     mf_error_clear();

@@ -1,6 +1,6 @@
-/* paths: which paths lead downwards, and where the program finds its own files. The test copies
- * itself to other folders and runs the copies. With the first argument "ask" it prints the
- * folders that it finds. */
+/* paths: which relative paths lead only downwards (no empty names, no . and ..), and where the
+ * program finds its own files. The test copies itself to other folders and runs the copies.
+ * With the first argument "ask" it prints the folders that it finds. */
 #include "check_main.h"
 
 #include "base/file/io.h"

@@ -63,7 +63,7 @@ START_TEST(forms)
         {MF_UNICODE_NFKC, "\xE1\xBA\x9B\xCC\xA3", "\xE1\xB9\xA9"},
         {MF_UNICODE_NFKD, "\xEF\xAC\x81", "fi"}, /* a ligature */
         {MF_UNICODE_NFC, "\xEF\xAC\x81", "\xEF\xAC\x81"},
-        /* an excluded composition */
+        /* a composition that the standard excludes */
         {MF_UNICODE_NFC, "\xE0\xA5\x98", "\xE0\xA4\x95\xE0\xA4\xBC"},
         /* Hangul syllables from two and from three jamo */
         {MF_UNICODE_NFC, "\xE1\x84\x92\xE1\x85\xA1\xE1\x86\xAB", "\xED\x95\x9C"},

@@ -62,7 +62,8 @@ static bool same(const mf_batch *a, const mf_batch *b)
            a->n_bytes == b->n_bytes;
 }
 
-/* Checks counts and positions, and that all masked positions are padding. */
+/* Checks counts and positions. The mask must be 1 at the tokens of an example and 0 at the
+ * padding after them, where there are no targets and no labels. */
 static void check_form(const mf_batch *b)
 {
     int64_t tokens = 0, targets = 0;
@@ -200,7 +201,8 @@ START_TEST(unknown_characters_have_no_bytes)
     mf_batch_spec s = spec_of(MF_TASK_LM, MF_ORDER_SEQUENTIAL, 1, 3);
     mf_batcher *b = batcher(corpus, &s);
     ck_assert_int_eq(mf_batch_new(1, 3, &x), MF_OK);
-    for (int64_t step = 0; step < 3; step++) { /* x is the ninth character of the alphabet */
+    /* x is the ninth character of the text, so it is the last target of step 2 */
+    for (int64_t step = 0; step < 3; step++) {
         mf_batcher_fill(b, step, x);
         ck_assert_int_eq(x->n_targets, 3);
         ck_assert_int_eq(x->n_bytes, step == 2 ? -1 : 3);

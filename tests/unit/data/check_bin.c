@@ -109,8 +109,8 @@ START_TEST(good_files)
 }
 END_TEST
 
-/* Values of 32 bits are not read as ids of 16 bits, whatever some of the values are. Texts are
- * not read as ids, either. */
+/* Values of 32 bits are not read as ids of 16 bits, even if some or many of them are -1 or 0.
+ * Texts are not read as ids, either. */
 START_TEST(bad_files)
 {
     static const char wide[] = "every second id of 16 bits", first[] = ", from the first,",
@@ -269,7 +269,7 @@ START_TEST(bin)
     corpus_refuse(&s, MF_EINPUT, "token 2 is 65535, but the tokenizer knows 6 ids");
     mf_tokenizer_free(t);
 
-    /* The same from standard input. */
+    /* The ids can also be read from standard input. */
     const int was = dup(STDIN_FILENO), from = open(s.path, O_RDONLY);
     ck_assert(was >= 0 && from >= 0 && dup2(from, STDIN_FILENO) == STDIN_FILENO);
     s = corpus_spec("-", "bin");

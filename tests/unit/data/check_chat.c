@@ -141,7 +141,8 @@ START_TEST(messages)
 }
 END_TEST
 
-/* Returns two texts: that of the tokens that count in the loss, and that of all tokens. */
+/* all: the text of all tokens of a conversation; counted: the text of the tokens that count in
+ * the loss. system: whether the conversation has a system message. */
 static void turn_into(const mf_tokenizer *t, const mf_chat *form, bool system, char *all,
                       char *counted)
 {

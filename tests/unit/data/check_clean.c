@@ -43,7 +43,7 @@ START_TEST(texts)
 }
 END_TEST
 
-/* Very long words. From 64 letters on, a word is not a contraction, and all its letters
+/* Very long words. A word of 64 characters or more is not a contraction, and all its letters
  * are kept. */
 START_TEST(long_words)
 {

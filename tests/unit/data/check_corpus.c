@@ -154,7 +154,7 @@ START_TEST(jsonl)
                        "{\"text\":\"c\",\"label\":12}\n{\"text\":\"d\",\"label\":9}\n");
     c = corpus_load(&s);
     ck_assert_int_eq(c->n_classes, 4);
-    /* not all are numbers, so they are sorted as bytes */
+    /* not all classes are numbers, so they are sorted as bytes */
     ck_assert_str_eq(c->classes[0], "12");
     mf_corpus_free(c);
 
@@ -446,7 +446,8 @@ START_TEST(bad_specs)
     corpus_refuse(&s, MF_ECONFIG, "data.path");
     s.path = scratch_path("none.txt");
     corpus_refuse(&s, MF_ENOTFOUND, "none.txt");
-    char empty[4096]; /* files of a folder are read one by one */
+    /* a folder as data.path means the files in it; this folder has none */
+    char empty[4096];
     snprintf(empty, sizeof empty, "%s/empty", scratch_dir());
     ck_assert_int_eq(mkdir(empty, 0777), 0);
     s.path = empty;

@@ -47,7 +47,7 @@ static mf_json *read_json(const char *path)
     return v;
 }
 
-/* Whether the ids equal those of a list; NULL: always true. */
+/* Whether the ids equal those of the list. Without a list (NULL) the result is true. */
 static bool same_ids(const mf_ids *ids, const mf_json *list)
 {
     if (!list) return true;
@@ -80,7 +80,8 @@ static void check_case(const mf_tokenizer *t, const char *name, const mf_json *c
     }
     ck_assert_msg(m == n_back && memcmp(back, expected, m) == 0,
                   "%s: \"%s\" decodes to \"%.*s\"", name, text, (int)n_back, back);
-    if (t->lossless || t->normal) /* the text that decoding must return */
+    /* m is the number of bytes of the text that decoding must return */
+    if (t->lossless || t->normal)
         ck_assert_uint_eq(mf_tokenizer_bytes(t, ids.id, ids.n), m);
     else
         ck_assert_uint_eq(mf_tokenizer_bytes(t, ids.id, ids.n), 0);
@@ -89,7 +90,7 @@ static void check_case(const mf_tokenizer *t, const char *name, const mf_json *c
     mf_ids_free(&wrapped);
 }
 
-/* Returns the number of cases. */
+/* Checks each case of the file `vectors`. Returns the number of cases. */
 static size_t check_all(const mf_tokenizer *t, const char *name, const char *vectors)
 {
     mf_json *v = read_json(vectors);
@@ -101,7 +102,8 @@ static size_t check_all(const mf_tokenizer *t, const char *name, const char *vec
     return n;
 }
 
-/* Checks all texts joined to one text, which is long enough for a table of words. */
+/* Checks a text that is repeated until it is long enough for a table of words. For lossless
+ * tokenizers, each repetition must have the same tokens. */
 static void check_together(const mf_tokenizer *t)
 {
     static char text[20000];

@@ -81,8 +81,8 @@ START_TEST(added_tokens)
 }
 END_TEST
 
-/* Blanks become U+2581. One is added before the text always, only before the first word, or
- * never; U+2581 may or may not begin a word. */
+/* Blanks become U+2581. prepend_scheme: one is added before the text always, only before the
+ * first word, or never. split: whether U+2581 begins a word. */
 START_TEST(bars)
 {
     static const struct {
@@ -107,7 +107,8 @@ START_TEST(bars)
 }
 END_TEST
 
-/* The text of a step may contain NUL, and is used with its full length. */
+/* The text that a step of the normalizer replaces may contain NUL, and is used with its
+ * full length. */
 START_TEST(nul_in_a_step)
 {
     mf_tokenizer *t = parse("{" MODEL ",\"normalizer\":{\"type\":\"Replace\",\"pattern\":{"
@@ -121,7 +122,8 @@ START_TEST(nul_in_a_step)
 }
 END_TEST
 
-/* A byte-level tokenizer of the 256 bytes and further names, with other members. */
+/* A byte-level tokenizer. names: further entries of its vocabulary after the 256 bytes. model,
+ * members: further members of the object "model" and of the file. */
 static mf_tokenizer *of_more_bytes(const char *names, const char *model, const char *members)
 {
     static char file[8192];
@@ -267,8 +269,8 @@ START_TEST(digits)
 }
 END_TEST
 
-/* A blank is added to a text that does not begin with one; a text of 2^31 bytes; places where a
- * text may be cut. */
+/* A blank is added to a text that does not begin with one; a text of 2^31 bytes is refused; and
+ * the places where a text may be cut. */
 START_TEST(ends_of_texts)
 {
     mf_tokenizer *t = of_bytes("\"pre_tokenizer\":{\"type\":\"ByteLevel\"}");

@@ -162,8 +162,8 @@ START_TEST(what_is_read)
     ck_assert_uint_eq(t->offset, 216);
     ck_assert_int_eq(mf_st_read(f, t, data, 12), MF_OK);
     for (unsigned i = 0; i < 12; i++)
-        ck_assert_uint_eq(data[i], (8 + 7 * i) % 251); /* the values that make.py writes for
-                                                        * type 8, from 0 */
+        /* the values that make.py writes for the type with number 8, counted from 0 */
+        ck_assert_uint_eq(data[i], (8 + 7 * i) % 251);
     ck_assert_int_eq(mf_st_read_part(f, t, part, 5, 7), MF_OK);
     ck_assert_int_eq(memcmp(part, data + 7, 5), 0);
     ck_assert_int_eq(mf_st_read_part(f, t, part, 0, 12), MF_OK);
@@ -540,7 +540,8 @@ START_TEST(too_many_tensors)
 }
 END_TEST
 
-/* A header that is too long. Escaping texts makes it six times as long. */
+/* A header that is too long. Escaping each byte of the text makes the text six times
+ * as long. */
 START_TEST(long_header)
 {
     enum { N = MF_ST_HEADER_MAX / 6 };

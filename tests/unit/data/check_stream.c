@@ -394,8 +394,8 @@ START_TEST(epochs)
 }
 END_TEST
 
-/* Documents of 2 to 13 tokens. Each token identifies its document and its position. One
- * document has no target. */
+/* Documents of 2 to 13 tokens, and one of a single token, which has no target. Each token
+ * identifies its document and its position. */
 START_TEST(packed_documents)
 {
     enum { N = 60, SEQ = 12, ROWS = 3 };

@@ -139,7 +139,7 @@ START_TEST(special_tokens)
     ck_assert_int_eq(t->special[MF_SPECIAL_CLS], -1);
     ck_assert_str_eq(mf_tokenizer_special(t, 5), "<sep>");
     ck_assert_ptr_null(mf_tokenizer_special(t, 2));
-    /* the id of a special token that does not exist */
+    /* -1 is the id of a special token that does not exist */
     ck_assert_ptr_null(mf_tokenizer_special(t, -1));
     ck_assert_int_eq(encode(t, "axc", 3, &ids), MF_OK);
     ck_assert(ids.n == 3 && ids.id[0] == 0 && ids.id[1] == 4 && ids.id[2] == 2);

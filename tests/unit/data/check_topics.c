@@ -215,7 +215,8 @@ static double sentence_p(const mf_topics *t, size_t at, int32_t topic, size_t *r
     return p;
 }
 
-/* Sums over all complete sentences. *ret_end: the offset at which they end. */
+/* Returns the sum of -ln P over all complete sentences, given their topics if topic_known.
+ * *ret_end: the offset at which these sentences end. */
 static double nats_by_sentences(const mf_topics *t, bool topic_known, size_t *ret_end)
 {
     int32_t k = t->spec.topics;

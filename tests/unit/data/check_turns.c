@@ -29,8 +29,8 @@ static mf_corpus *load_and_log(const mf_corpus_spec *s)
     return c;
 }
 
-/* The tokens of the line with the tokenizer byte. [ ] enclose the tokens that count in
- * the loss. */
+/* The tokens of the line; the name of the tokenizer is "byte". [ ] enclose the tokens that
+ * count in the loss. */
 static const char *read_line(const char *line)
 {
     static char out[1024];

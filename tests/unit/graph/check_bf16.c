@@ -48,7 +48,8 @@ static int count(const mf_graph *g, const char *op)
     return n;
 }
 
-/* A head whose weight is in a file rounds its rows only if the gemms of the graph use bf16. */
+/* An output head whose weight is in a file rounds its input to bf16 only if the gemms of the
+ * graph use bf16. */
 START_TEST(a_stored_head_is_rounded_where_gemms_are)
 {
     static const uint16_t numbers[OUT * IN];
@@ -316,8 +317,9 @@ START_TEST(weights_in_panels_are_for_gemms_only)
 }
 END_TEST
 
-/* The type of the keys that attention reads, with QUERIES queries and a cache of
- * `room` positions. */
+/* The type of the keys that attention reads, with QUERIES queries and a cache of `room`
+ * positions. prefers: the option bf16_attention of the graph. metric: attention is only part of
+ * a metric. */
 static mf_dtype keys_of(int room, bool prefers, bool metric)
 {
     enum { QUERIES = 2, WIDTH = 8 };

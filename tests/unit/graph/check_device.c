@@ -168,7 +168,8 @@ START_TEST(kernels_get_memory_of_the_device_only)
 }
 END_TEST
 
-/* Whether a copy in a second stream reads what the first stream has written. */
+/* Whether a copy in a second stream reads what the first stream has written. by_event: the
+ * second stream waits for an event of the first. */
 static bool ordered(const char *seed, bool by_event)
 {
     mf_device *d = open_strict(seed);

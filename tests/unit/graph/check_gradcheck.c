@@ -188,7 +188,8 @@ typedef struct drawn_part {
     uint32_t zeros[IN / PER * ROWS / 8];
 } drawn_part;
 
-/* Draws part `number` of a weight. The second part is transposed, if its type allows this. */
+/* Draws part `number`. The second part of each matrix is transposed, if its type
+ * allows this. */
 static mf_stored_part draw_part(drawn_part *d, mf_stored_type type, int number)
 {
     const uint64_t stream = mf_rng_stream("stored"), at = (uint64_t)number;
@@ -215,7 +216,8 @@ static mf_stored_part draw_part(drawn_part *d, mf_stored_type type, int number)
         return p;
     }
     for (int i = 0; i < IN / PER * ROWS; i++)
-        d->scales[i] = gptq ? (uint16_t)(0x3000 + 64 * i) : 0x7f7e; /* from .125; 1 / 2 or 1 */
+        /* GPTQ: .125 and larger; MXFP4: bytes that mean 1 / 2 and 1 */
+        d->scales[i] = gptq ? (uint16_t)(0x3000 + 64 * i) : 0x7f7e;
     for (int i = 0; i < IN / PER * ROWS / 8; i++)
         d->zeros[i] = 0x87654321u * (uint32_t)(i + 1);
     p.scales = d->scales;

@@ -431,7 +431,7 @@ START_TEST(bytes_outside_of_a_parameter_are_refused)
     ck_assert_int_eq(mf_param_read(w, x, 13, 0), MF_EINVAL);
     ck_assert_int_eq(mf_param_write(w, x, 0, 16), MF_EINVAL);
     ck_assert(message_has("w: bytes 0 to 16, but it has 12"));
-    ck_assert_int_eq(mf_store_read(s, MF_BLOCK_BF16, x, 0, 2), MF_EINVAL); /* no such block */
+    ck_assert_int_eq(mf_store_read(s, MF_BLOCK_BF16, x, 0, 2), MF_EINVAL); /* no bf16 copy */
     ck_assert(message_has("bytes 0 to 2 of a block of parameters that has 0"));
     ck_assert_int_eq(mf_store_write(s, MF_BLOCK_VALUES, x, SIZE_MAX, 4), MF_EINVAL);
     ck_assert_float_eq(mf_param_host(w)[2], 2);

@@ -85,7 +85,8 @@ START_TEST(a_stream_waits_for_events)
     for (int i = 0; i < ROUNDS; i++) {
         fill_host((float)i);
         must(o->write(d, d->stream, p, host, BYTES));
-        must(o->event_record(d, event, d->stream)); /* marks only the last record */
+        /* the event then marks only this record, not the records of earlier rounds */
+        must(o->event_record(d, event, d->stream));
         must(o->stream_wait(d, other, event));
         must(o->copy(d, other, q, p, BYTES));
         must(o->read(d, other, back, q, BYTES));

@@ -98,7 +98,8 @@ static void against_ref(const mf_kernels *k, const shape *s, float beta)
     k->gemm(&context, &g);
     g.c.data = expected;
     mf_kernels_ref.gemm(&context, &g);
-    /* bf16: the distance to the next number, to which the sum may be rounded */
+    /* for bf16, step is the relative distance to the next number, to which the sum may
+     * be rounded */
     const double step = s->c == F32 ? 1e-6 : 0.0079, room = step * sqrt((double)s->k);
     for (int64_t i = 0; i < count; i++) {
         const double is = seen(s->c, c, i), want = seen(s->c, expected, i);

@@ -211,7 +211,7 @@ START_TEST(gemms_by_amx)
 }
 END_TEST
 
-/* The same for stored weights. */
+/* The same comparison for gemms with stored weights. */
 START_TEST(stored_gemms_by_amx)
 {
     if (!mf_amx_emulate(true)) return;
@@ -224,7 +224,7 @@ START_TEST(stored_gemms_by_amx)
 }
 END_TEST
 
-/* Many rows of bf16, with the instructions of this processor. */
+/* Stored gemms with many rows of bf16, with the instructions of this processor. */
 START_TEST(many_rows_of_stored_gemms)
 {
     for (const char *const *isa = mf_kernels_isas(); *isa != NULL; isa++)
@@ -435,7 +435,8 @@ static uint16_t bf16_number(int i)
     return mf_bf16_from_f32((float)((u - 0.5) * exp(-8 * v)));
 }
 
-/* A row of x, rounded in the way kernels may round it. m = 0: not rounded. */
+/* Converts a row of x to doubles, rounded in the way kernels may round it: each 128 numbers
+ * become whole multiples, up to about m, of a power of 2. m = 0: not rounded. */
 static void bf16_row(const uint16_t *x, double m, double *to)
 {
     for (int i = 0; i < BF16_IN; i += 128) {

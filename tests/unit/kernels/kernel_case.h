@@ -76,7 +76,8 @@ int32_t *kt_result_i32(mf_kt *t, int64_t count);
 /* Whether dense gemms also write nothing after a fault. A device may use a library for dense
  * gemms, which does not check for faults; the output is then undefined. */
 bool kt_gemms_stop(void);
-/* Whether such a library may compute the row. It may round a bf16 c in two steps. */
+/* Whether such a library may compute the gemms of the case. A library may round a bf16 c in
+ * two steps. */
 bool kt_by_library(const mf_kernel_row *row);
 /* Adds the recorded fault to the results, and clears it. */
 void kt_faulted(mf_kt *t);

@@ -34,7 +34,8 @@ typedef struct types {
     mf_cast_type in, out;
 } types;
 
-/* The array ends with the last element instead of the end of its row. */
+/* An operand of a gemm. Its array ends with the last element, before the end of the
+ * last row. */
 static mf_gemm_operand operand(mf_kt *t, mf_cast_type type, bool trans, int64_t parts,
                                int64_t rows, int64_t columns)
 {

@@ -154,8 +154,8 @@ static void forward(mf_kt *t, mf_attention_args *p, bool lse)
     give(t, n * p->head_dim, p->y);
 }
 
-/* Compares gradients for a y that ref computes. without: 1, 2, 4: dq, dk, dv are
- * not requested. */
+/* Compares gradients for a y that ref computes. without: its bits 1, 2 and 4 mean that dq, dk
+ * and dv are not requested. */
 static void backward(mf_kt *t, mf_attention_args *p, bool dlse, unsigned without)
 {
     const int64_t n = p->batch * p->t * p->heads;

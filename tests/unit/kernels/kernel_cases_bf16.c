@@ -179,7 +179,7 @@ static void run_layernorm_backward(mf_kt *t)
     t->k->norm_backward(t->x, &args);
 }
 
-/* variants of the sizes: tokens, assignments per token, width */
+/* sizes, of which the variant selects one: tokens, assignments per token, width */
 #define SIZES 4
 static const int64_t size_of[SIZES][3] = {{1, 1, 3}, {50, 2, 37}, {70, 12, 700}, {1500, 1, 9}};
 #define SIZE(t)                                                                                \

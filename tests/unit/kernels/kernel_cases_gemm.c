@@ -180,7 +180,8 @@ static void gemm_of_types(mf_kt *t, const mf_cast_type *type, int v)
     run_into_c(t, &p, parts * p.c.step);
 }
 
-/* Integers of 257 .. 511 in a type. bf16 cannot represent the odd ones. */
+/* Odd integers from 257 to 511, with both signs. bf16 cannot represent them, so a bf16 array
+ * contains rounded numbers. */
 static void *odd(mf_kt *t, mf_cast_type type, int64_t count, int64_t turn)
 {
     float *p = kt_f32(t, count);
@@ -192,8 +193,8 @@ static void *odd(mf_kt *t, mf_cast_type type, int64_t count, int64_t turn)
     return type == MF_CAST_BF16 ? (void *)bf16 : (void *)p;
 }
 
-/* f32 that is rounded to bf16, because the other operand is bf16 or because as_bf16 is set. The
- * sums are whole numbers below 2^24, so any other rounding leads to other numbers. */
+/* f32 operands that are rounded to bf16 because as_bf16 is set; the other operand is bf16 or
+ * f32. The sums are whole numbers below 2^24, so any other rounding leads to other numbers. */
 static void run_rounded(mf_kt *t)
 {
     static const mf_cast_type of[][2] = {
@@ -463,8 +464,8 @@ static void run_many(mf_kt *t)
         }
 }
 
-/* A bf16 result that is divided in both directions. Its sums need several blocks of the
- * inner dimension. */
+/* A bf16 result so large that it is divided in both directions. Its sums need several blocks of
+ * the inner dimension. */
 static void run_large_bf16(mf_kt *t)
 {
     const int64_t m = 320, n = 1000, k = 650;

@@ -33,9 +33,9 @@ static mf_norm_args norm_args(mf_kt *t)
                          .offset = s[1] > 0 ? kt_offsets(t, groups, rows) : NULL};
     if (args.offset && t->variant % 2 && groups > 1) args.groups--, args.offset++;
     if (weights && s[0] == MF_NORM_FN_LAYER) args.b = kt_f32(t, groups * n);
-    if (s[0] == MF_NORM_FN_L2 && t->variant % 2 == 0) /* then the last row is NaN */
+    if (s[0] == MF_NORM_FN_L2 && t->variant % 2 == 0) /* then the last row has a NaN */
         ((float *)args.a)[(rows - 1) * n] = NAN;
-    if (args.eps_outside) /* then the gradient has a limit where the root is 0 */
+    if (args.eps_outside) /* then row 0 is 0, and its gradient a limit */
         memset((float *)args.a, 0, (size_t)n * sizeof *args.a);
     return args;
 }
@@ -69,8 +69,8 @@ static void run_norm_backward(mf_kt *t)
     norm_backward(t, norm_args(t), t->variant != 1 && t->variant != 8, t->variant != 7);
 }
 
-/* Widths of rows: a GPU warp holds the row in registers in two sizes, a block holds it, or no
- * registers can hold it. Some rows are not multiples of four. */
+/* Widths of rows. On a GPU the registers of a warp, in two sizes, or those of a block hold the
+ * row, or it is too long for registers. Some widths are not multiples of four. */
 static const int64_t wide_of[] = {36, 768, 1024, 3000, 1100, 1101, 5000};
 #define WIDTHS 7
 

@@ -136,9 +136,9 @@ static const int64_t sizes[][4] = {
     {4, 40, 40, 96},  {1, 5, 40, 104},  {1, 21, 40, 136}};
 #define SIZES 13
 
-/* The same for matrix registers: more rows than are packed at once; more inputs or outputs;
- * groups of few and of many rows; numbers of rows at which the method changes, and panels of
- * rows and lanes that are not full. */
+/* Sizes in the same form, for kernels with matrix registers: more rows than are packed at once;
+ * more inputs or outputs; groups of few and of many rows; numbers of rows at which the method
+ * changes, and panels of rows and lanes that are not full. */
 static const int64_t more_sizes[][4] = {
     {1, 290, 72, 2080}, {1, 33, 2088, 64}, {3, 190, 168, 160},
     {4, 90, 104, 320},  {1, 6, 40, 96},    {1, 9, 72, 384},
@@ -233,8 +233,8 @@ static void run_rows(mf_kt *t)
     t->k->stored_rows(t->x, &a);
 }
 
-/* The variant selects the type, whether there are gaps between rows, and whether gradients
- * are requested. */
+/* The variant selects the type, whether there are a bias and rows without a target, and whether
+ * gradients are requested. */
 static void head(mf_kt *t, bool as_bf16)
 {
     const bool apart = t->variant / MF_STORED_TYPES % 2, dx = t->variant / MF_STORED_TYPES / 2;

@@ -12,8 +12,8 @@
 /* rows, n. In one turn a block of a GPU processes 4,096 logits, and a warp 512. */
 static const int64_t entropy_of[][2] = {{6, 9004}, {19, 1020}, {6, 9001}};
 
-/* From variant 3 on, logits rise or fall along a row, so the largest logit comes late or early.
- * Some rows begin with -inf, and two contain NaN and +inf. */
+/* From variant 3 on, the logits of row 0 rise and those of row 1 fall, so the largest logit
+ * comes late or early. Row 2 begins with -inf, row 3 contains NaN, and row 4 contains +inf. */
 static float *logits_of(mf_kt *t, int64_t rows, int64_t n)
 {
     float *a = kt_f32(t, rows * n);
@@ -51,8 +51,8 @@ static void run_cross_entropy_backward(mf_kt *t)
            .dweight = kt_result(t, rows));
 }
 
-/* A head whose rows of logits need several turns. Variants from 3 on have a bias, whose
- * gradient is summed before the gradients of the logits are rounded. */
+/* A head of which some variants have rows of logits that need several turns. Variants from 3 on
+ * have a bias, whose gradient is summed before the gradients of the logits are rounded. */
 static void run_head(mf_kt *t, int type)
 {
     static const int64_t vocab_of[] = {9001, 700, 8192};
@@ -90,8 +90,9 @@ static void run_head_bf16(mf_kt *t)
 
 /* ---- tables and rows by index ---- */
 
-/* ids, width, ids that occur often. Lists of 900 positions are longer than tiles of 32. Other
- * lists begin and end at, before and after the ends of tiles. */
+/* size: number of ids, width, number of ids that occur often. The lists of these ids have
+ * hundreds of positions, and a tile has 32. Other lists begin and end at, before and after the
+ * ends of tiles. */
 static void run_embedding_grad(mf_kt *t)
 {
     static const int64_t size[][3] = {{50, 36, 3}, {2000, 300, 40}, {1030, 33, 2}, {9, 260, 0}};
@@ -118,7 +119,8 @@ static void run_embedding(mf_kt *t)
            .y = kt_result(t, count * n));
 }
 
-/* Types, and rows of 40 elements, or of 36, which in bf16 are not a multiple of 16 bytes. */
+/* Rows of f32 or of bf16, with 40 elements, or with 36, which in bf16 are not a multiple of
+ * 16 bytes. */
 static void run_gather_rows(mf_kt *t)
 {
     const int type = t->variant % 2 ? MF_CAST_BF16 : MF_CAST_F32;

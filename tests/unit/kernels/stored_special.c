@@ -185,8 +185,8 @@ void mf_test_stored_special(const mf_kernels *k, const char *name)
                 w.bits[20 * 64 + 6] = 0xff800000;
                 w.bits[30 * 64 + 40] = 0x7f800001; /* NaN: the lowest bit is set */
                 w.bits[31 * 64 + 40] = 1;          /* the smallest number */
-                w.bits[32 * 64 + 40] = 0x00ffffff; /* its lower bf16 planes are below
-                                                    * all numbers */
+                /* its lower bf16 planes are below the smallest bf16 number */
+                w.bits[32 * 64 + 40] = 0x00ffffff;
             } else if (!four) {
                 w.h[7 * 64 + 5] = type == MF_STORED_F16 ? 0x7c00 : 0x7f80;
                 w.h[20 * 64 + 6] = type == MF_STORED_F16 ? 0xfc00 : 0xff80;

@@ -23,7 +23,7 @@
 
 enum { SETTINGS = 5, MORE = 3 };
 
-/* A comparison of tiny models, with one additional setting. */
+/* A comparison of tiny models, with room for additional settings. */
 typedef struct {
     mf_assignment set[SETTINGS + MORE];
     mf_compare_spec spec;
@@ -364,7 +364,8 @@ START_TEST(arguments_of_a_child)
 }
 END_TEST
 
-/* Whether a run has begun. The comparison stops at once, or as soon as a run has begun. */
+/* Whether a run has begun. stop_at_once stops the comparison before its first run begins,
+ * stop_then as soon as a run has begun. */
 static bool began;
 static void note_began(void *arg, const mf_compare_run *run, bool again)
 {

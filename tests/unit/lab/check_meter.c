@@ -16,7 +16,7 @@ static void setup(void)
     x = (mf_kctx){.stream = &m};
 }
 
-/* Checks what the calls since the last check have added to the row of a kernel. */
+/* Checks what a single call has added to the row of its kernel, and clears the meter. */
 static void added(const char *name, int launches, double bytes)
 {
     ck_assert_msg(m.n == 1 && strcmp(m.row[0].name, name) == 0, "%s: %d rows, first %s", name,

@@ -374,8 +374,8 @@ START_TEST(a_rate_that_was_measured_is_taken)
     mf_plan_predict(&r.m, &r.c, &r.l, &r.s, &t);
     ck_assert_double_eq_tol(t.compute, 64 * 4, 1e-9); /* 64 sequences, 4 s each */
     ck_assert(t.host == 0 && t.bubble == 0 && t.exchange == 0);
-    /* Half of the rows of one MoE layer are sent to the other rank of a node at 1 GB/s,
-     * four times. */
+    /* Half of the assignments of the one MoE layer are sent to the other rank of a node at 1
+     * GB/s, four times. */
     r.l.data = 2;
     r.l.expert = 2;
     r.c.cluster.per_node = 2;

@@ -42,7 +42,7 @@ static mf_harness *harness_of(const char *bins)
     return h;
 }
 
-/* Makes a step with this load; NULL: any load. */
+/* Makes a step and checks that its load is `load`; NULL: the load is not checked. */
 static void step(mf_harness *h, const double *load)
 {
     double found[E] = {0};

@@ -79,7 +79,7 @@ START_TEST(rows_and_moments)
                 ck_assert_float_eq(found[i], i / n == 1 || i / n == 2 ? 0 : 1);
         }
     }
-    /* their count begins again */
+    /* the count of idle steps of experts 1 and 2 begins again */
     const float *idle = mf_store_find(h->store, "controller.check.idle")->value;
     ck_assert(idle[1] == 0 && idle[2] == 0);
     ck_assert_int_eq(step(h, none_of_two, 4, false), MF_OK);

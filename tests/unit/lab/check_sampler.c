@@ -107,9 +107,10 @@ START_TEST(the_likeliest_and_none)
     logits[5] = 9;
     logits[6] = logits[7] = 8;
     ck_assert_int_eq(mf_sampler_draw(s, logits, NULL, 0, 0), 5);
-    /* 9 / 2 < 8; of equal logits the lower id wins */
+    /* The penalty divides the logit 9 of token 5 by 2, so the logits 8 are the largest. Of
+     * equal logits the lower id wins. */
     ck_assert_int_eq(mf_sampler_draw(s, logits, past, 1, 0), 6);
-    /* the penalty counts the tokens of the window, which now contains 6 and no longer 5 */
+    /* the penalty applies to the tokens of the window, which now contains 6 and no longer 5 */
     static const int32_t two[2] = {5, 6};
     mf_sampler_settings(s)->repeat_window = 1;
     ck_assert_int_eq(mf_sampler_draw(s, logits, two, 2, 0), 5);

@@ -392,10 +392,12 @@ START_TEST(look_levels)
     near(total, 0.075, 1e-15);
     near(next_level(before, &n, 16, 0, &total), 0.05 / 4, 1e-15);
     near(next_level(before, &n, 24, 0, &total), 0.05 / 8, 1e-15);
-    near(mf_look_level(before, 4, 24, 0, &total), 0.05 / 8, 1e-15); /* shown before */
+    /* the results of these looks were shown before */
+    near(mf_look_level(before, 4, 24, 0, &total), 0.05 / 8, 1e-15);
     near(mf_look_level(before, 4, 12, 0, &total), 0.025, 1e-15);
     near(total, 0.05 * (2 - 1.0 / 8), 1e-15);
-    near(mf_look_level(before, 4, 10, 0, &total), 0.05 / 16, 1e-15); /* fewer pairs */
+    /* fewer pairs than an earlier look */
+    near(mf_look_level(before, 4, 10, 0, &total), 0.05 / 16, 1e-15);
     near(total, 0.05 * (2 - 1.0 / 16), 1e-15);
     /* A planned look: the level .00557 of Lan and DeMets at half of the information (table 1,
      * for this kind of plan), and .05 together at the end, even if the end is later

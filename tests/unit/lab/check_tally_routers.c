@@ -64,8 +64,9 @@ static double logit(double s)
     return log(s / (1 - s));
 }
 
-/* Makes the three steps, each in two micro-batches of seq tokens: both with all scores (mixed),
- * or one with the lower scores and one with the upper ones. */
+/* Makes the three steps, each in two micro-batches of two sequences of `seq` tokens. With
+ * `mixed` each micro-batch contains all scores, else one contains the lower scores and the
+ * other the upper scores. */
 static void three_steps(int seq, bool mixed)
 {
     static const char *const given[] = {"bins=10", "alpha=0.9", "warmup=2", NULL};

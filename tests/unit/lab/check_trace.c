@@ -245,8 +245,8 @@ START_TEST(ties)
     expect(&a, &b, 1, 0, 0);
     swap_second(&b, 0, 2, 0, 0.1f);
     expect(&a, &b, 0, 0, 1);
-    make(&b); /* far from a tie in one trace; in the other trace near a tie, but with
-               * another expert */
+    /* In b the choice is far from a tie. In a it is near a tie, but with another expert. */
+    make(&b);
     b.token[0] = a.token[0];
     b.chosen[0][2][1] = 1;
     b.margin[0][2] = 1e-6f;
@@ -338,8 +338,9 @@ START_TEST(experts_choose)
     make(&a);
     a.listed = true;
     a.reach = "batch";
-    /* Experts 0 and 1 choose token 0; experts 1 and 2 choose token 1. Expert 0 takes token 3,
-     * for which its score is .3 (the second of that token), instead of token 2 with .15. */
+    /* Experts 0 and 1 choose token 0; experts 1 and 2 choose token 1. In trace a, expert 0
+     * takes token 3, for which its score is .3, the second score of this token. In trace b it
+     * takes token 2, for which its score is .15. */
     b = a;
     expect(&a, &b, 0, 0, 0);
     b.row_token[0][3 * K + 1] = 2; /* expert 0 takes token 2 instead of token 3 */
@@ -434,7 +435,7 @@ START_TEST(damaged)
     b.experts = "1";
     cannot(&a, &b, "layer 0: 2 of 1 experts chosen");
     b = a;
-    b.rows = "1000000000"; /* 3 tokens in each */
+    b.rows = "1000000000"; /* each of these sequences has 3 tokens */
     cannot(&a, &b, "more tokens than a trace can hold");
     b = a;
     b.listed = true;

@@ -51,8 +51,9 @@ const machine plan_machines[] = {{"H100", 989, 1979, 3350, 450, 50, 8},
                                  {"GB300", 2500, 5000, 8000, 900, 100, 72},
                                  {0}};
 
-/* Stages with -1 are distributed by hand. If embedding and head count as a layer each, the last
- * stage has one layer less. */
+/* Layouts that end with -1 have layers that are distributed over the stages by hand. Where
+ * embedding and head count as a layer each, the last stage has one layer less than
+ * the others. */
 const point plan_points[] = {
     {"DeepSeek-V3, 2048 H800", "DeepSeek-V3", "H800", 2048, 1, 15360, 1, 4096,
      {1, 16, 1, 1, 64, 1, -1}, 1542, 0, true, true, 0.1, true},

@@ -116,7 +116,7 @@ START_TEST(defaults_of_an_empty_file)
     ck_assert_str_eq(c->data.val_path, "");
     ck_assert_int_eq(c->n_regularizers, 0);
     ck_assert_str_eq(c->name, "empty");
-    /* the default preset sets it, because core has no default */
+    /* the default preset sets both plugins, because core has no default for them */
     ck_assert_str_ne(c->router.plugin, "");
     ck_assert_str_ne(c->expert.plugin, "");
     mf_config_free(c);

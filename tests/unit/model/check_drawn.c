@@ -100,8 +100,9 @@ static void put_words(FILE *f, int i)
                 'a' + (i + w * w) % 26);
 }
 
-/* A file of sentences with 1 to 13 words, so that examples have padding. Each has a class,
- * which is also used as a number; or each sentence is a document. */
+/* Files of sentences with 1 to 13 words, so that examples have padding. In this file each
+ * sentence has a class, which is also used as a number. In the file of documents() each
+ * sentence is a document. */
 static const char *sentences(void)
 {
     static char path[4096];

@@ -58,7 +58,9 @@ END_TEST
 
 /* ---- load_balance ---- */
 
-/* E sum_i f_i P_i with f_i = n_i / sum n, or n_i / T. */
+/* The load balancing loss E sum_i f_i P_i. f_i = n_i / sum n, or n_i / T with `tokens`, where
+ * n_i is the number of assignments of expert i. P_i: mean probability of expert i over the T
+ * real tokens. */
 static double balance(const graph *x, bool tokens)
 {
     const int32_t *chosen = mf_tensor_host(x->r->chosen);
@@ -384,7 +386,7 @@ START_TEST(gates_of_every_router_are_scaled)
 }
 END_TEST
 
-/* C0 = floor(factor T k / E) computed in decimals: .9 100 / 4 = 22, .28 100 / 4 = 7. The f32
+/* C0 = floor(factor T k / E) computed in decimals: .92 100 / 4 = 23, .28 100 / 4 = 7. The f32
  * values of these factors are above and below the decimal values. */
 START_TEST(capacity_is_the_decimal_one)
 {

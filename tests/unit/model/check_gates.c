@@ -82,8 +82,8 @@ START_TEST(gates_that_start_by_their_distance_from_the_middle)
 }
 END_TEST
 
-/* The bias is b sum(g) / H. It has the effect of a plain bias of that size. Pruned heads do
- * not contribute. */
+/* The output bias is b sum(g) / H, with the parameter b and the gates g of H heads. It has the
+ * effect of a plain bias of that size. Pruned heads do not contribute. */
 START_TEST(the_output_bias_goes_with_the_gates)
 {
     const char *options = "heads = 8\nhead_gates = yes\nattention_out_bias = yes\n%s";

@@ -351,7 +351,8 @@ START_TEST(shared_layers_learn_as_the_fastest)
     set(&x, 0, "active", 2, 0);
     set(&x, 1, "active", 2, 0); /* pruned in both layers */
     set(&x, 0, "lr_scale", 3, 0);
-    /* frozen in layer 0, pruned in layer 1; query heads 2 and 3 share a key-value head */
+    /* Head 3 is frozen in layer 0 and pruned in layer 1. Query heads 2 and 3 share a
+     * key-value head. */
     set(&x, 1, "active", 3, 0);
     set(&x, 0, "lr_scale", 4, 0.5f);
     set(&x, 1, "lr_scale", 4, 5);

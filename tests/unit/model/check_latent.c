@@ -1,7 +1,8 @@
-/* latent: a latent width around routed experts (moe.latent). With l = d and identities as down
- * and up the layer computes what it computes without. Experts whose weights repeat compute what
- * experts of half the width compute between averages and copies. Router, shared experts and
- * what dropped assignments add read the input of the layer. */
+/* latent: a latent width l around routed experts (moe.latent). If l is the width of the model,
+ * and the projections down and up are identities, the layer computes the same as without
+ * moe.latent. Experts whose weights repeat compute what experts of half the width compute
+ * between averages and copies. Router, shared experts and what dropped assignments add read the
+ * input of the layer. */
 #include "check_main.h"
 
 #include <math.h>
@@ -86,7 +87,8 @@ START_TEST(identities_change_nothing)
         const char *plain[] = {"moe.force_causal=yes", "moe.dropped=input", more[i % 3]};
         const char *with[] = {"moe.force_causal=yes", "moe.dropped=input", more[i % 3],
                               "moe.latent=16"};
-        const int n = i == 3 ? 2 : 3; /* the last case: neither of `more` */
+        /* the last case has none of the settings `more` */
+        const int n = i == 3 ? 2 : 3;
         layer a, b;
         if (i == 3) with[2] = with[3];
         open(&a, n, plain);
@@ -143,8 +145,8 @@ START_TEST(experts_whose_columns_repeat)
 }
 END_TEST
 
-/* Numbers of all parameters, and of those that a token uses: two linear layers, k of
- * E experts. */
+/* Numbers of all parameters, and of those that a token uses. A latent width adds two linear
+ * layers and a norm, and halves the experts, of which a token uses k. */
 START_TEST(parameters)
 {
     const char *set[] = {"moe.latent=8", "moe.latent_norm=rmsnorm", "moe.top_k=2"};
@@ -162,7 +164,8 @@ START_TEST(parameters)
 }
 END_TEST
 
-/* Operations of the gemms: two more for each token, and half of those of k experts. */
+/* Operations of the gemms: two linear layers more for each token, and half of the operations of
+ * its k experts. */
 START_TEST(operations)
 {
     const char *set[] = {"moe.latent=8", "moe.top_k=2"};

@@ -19,7 +19,7 @@ enum { SEQ = 24, SETTINGS = 40 };
 typedef struct options_case {
     const char *set[16];
     const char *params[8]; /* names of parameters whose gradients are checked */
-    int pruned;            /* number of heads of block 0 that are pruned first */
+    int pruned;            /* number of heads of block 0 that are pruned before the test */
     bool no_decode;        /* the task is classification, which has no decoding */
 } options_case;
 

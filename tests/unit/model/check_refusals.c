@@ -128,7 +128,7 @@ INIT(a_table)
     return mf->param(ctx, "table", mf_shape2(3, d->dim), MF_NORMAL(1));
 }
 
-/* The table is added instead of multiplied. */
+/* An expert whose table is added to the input instead of multiplied. */
 FORWARD(plus_table)
 {
     (void)self;
@@ -413,7 +413,7 @@ START_TEST(blocks_share_with_the_first_of_their_kind)
 }
 END_TEST
 
-/* N(0, init_std), or uniform within 1 / sqrt(dim). */
+/* The weights of these gates begin with N(0, init_std), or are uniform within 1 / sqrt(dim). */
 START_TEST(gates_of_shared_experts_begin_as_the_model)
 {
     static const char *const starts[] = {"init = uniform\n", "init = normal\ninit_std = 3\n"};

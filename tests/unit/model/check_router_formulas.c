@@ -27,7 +27,7 @@ static void write_value(mf_param *p, int64_t at, double value)
 
 typedef struct hadamard_case {
     const char *mode, *more[3];
-    double hidden_scale, input_scale; /* s for H h, and s for H n(x) */
+    double hidden_scale, input_scale; /* the factor s of H h, and that of H n(x) */
 } hadamard_case;
 
 static const hadamard_case hadamards[] = {
@@ -64,7 +64,8 @@ static double sylvester(int i, int j)
     return odd ? -1 : 1;
 }
 
-/* n(x): LayerNorm of a token with its weights, or the token itself if there is no norm. */
+/* n(x): LayerNorm of a token, with the router's weights for it; or the token itself if there is
+ * no norm. */
 static void normalised(const graph *x, bool norm, const float *in, double *out)
 {
     double mean = 0, square = 0;
@@ -424,7 +425,8 @@ END_TEST
 
 /* ---- unet_skip ---- */
 
-/* The loss after all values of a parameter are multiplied by -2. */
+/* The loss after all values of a parameter are multiplied by -2. The values are
+ * restored afterwards. */
 static double loss_with_other(graph *x, const char *name)
 {
     mf_param *p = param(x, name);
@@ -437,8 +439,9 @@ static double loss_with_other(graph *x, const char *name)
     return scalar(x->mg->task_loss);
 }
 
-/* Block 0 of 4 feeds block 3. The weights use only h_enc. So parameters between the point of
- * h_enc and block 3 have no effect, and earlier parameters have one. */
+/* Block 0 of 4 passes its state h_enc to block 3, in which the weights here use only h_enc. So
+ * parameters between the point of h_enc and block 3 have no effect, and earlier parameters
+ * have one. */
 START_TEST(a_skip_takes_the_state_of_the_manual)
 {
     static const char *const forms[] = {"adapter.skip.form=linear",

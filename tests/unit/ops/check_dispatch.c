@@ -138,7 +138,7 @@ static void run(layer *l)
 
 /* ---- expected results, by loops ---- */
 
-/* y[t] += gate w[e] x[t]. */
+/* Adds gate w[e] x[t] to y. */
 static void add_expert(const layer *l, int t, int e, double gate, double y[D])
 {
     const float *x = (const float *)mf_tensor_host(l->x) + t * D;

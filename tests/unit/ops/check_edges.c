@@ -94,7 +94,8 @@ static void linear(const mf_kernels *k, int64_t rows, const float *a, const floa
     k->gemm(&x, &g);
 }
 
-/* Rotates the first heads of rows [rows,N]. */
+/* Rotates the first `heads` heads of the rows of a [rows,N]. how: HALF: pairs are (i, i +
+ * head_dim / 2); BACK: the rotation is inverse. */
 enum { HALF = 1, BACK = 2 };
 static void rope(const mf_kernels *k, int64_t rows, int64_t head_dim, int64_t heads, int how,
                  const int32_t *position, const float *a, float *y)

@@ -95,7 +95,8 @@ START_TEST(rows_that_do_not_fit)
 }
 END_TEST
 
-/* The model refuses such numbers of experts before it builds. The ops also refuse them. */
+/* The ops refuse numbers of experts that the ranks cannot share, as the model does before it
+ * builds. They also refuse inputs of wrong types. */
 START_TEST(experts_that_cannot_be_shared)
 {
     const mf_expert_ranks four = {.ranks = RANKS};

@@ -63,7 +63,8 @@ static void close_layer(layer *l)
     mf_session_close(l->s);
 }
 
-/* C_i = C0 + floor(min(k max(0, n_i - T/E), limit C0)),  C0 = floor(phi T/E), phi = 1 */
+/* C_i = C0 + floor(min(k max(0, n_i - TOKENS/E), limit C0)), C0 = floor(phi TOKENS/E), phi = 1.
+ * n_i: number of tokens that choose expert i. */
 static int capacity(int n, double k, double limit)
 {
     const int base = TOKENS / E;
@@ -176,7 +177,7 @@ START_TEST(overflow_finds_another_expert)
                 best = e;
                 most = score;
             }
-            ck_assert_int_ge(best, 0); /* the sum of C_i is T, so all tokens fit */
+            ck_assert_int_ge(best, 0); /* the sum of C_i is TOKENS, so all tokens fit */
             to[t] = best;
             load[best]++;
             moved++;

@@ -145,9 +145,9 @@ static void right_capacity(ot_run *r)
 }
 
 /* Five tokens, top-1, three experts. Tokens 0, 1, 2, 4 choose expert 0, whose capacity is two;
- * token 3 chooses expert 1. By importance token 4 comes before token 2, so it gets expert 1
- * (0.4 / 2 against 0.1 / 1). Then expert 1 is full, and token 2 gets expert 2, although its
- * probability for expert 1 is higher. */
+ * token 3 chooses expert 1. By importance token 4 comes before token 2, so it gets expert 1:
+ * prob / (1 + load) is 0.4 / 2, more than 0.1 / 1 of expert 2. Then expert 1 is full, and token
+ * 2 gets expert 2, although its probability for expert 1 is higher. */
 static const int32_t five_chosen[] = {0, 0, 0, 1, 0}, five_admitted[] = {0, 0, -1, 1, -1};
 static const float five_prob[] = {0.9f, 0.05f, 0.05f, 0.8f, 0.1f, 0.1f, 0.6f, 0.3f,
                                   0.1f, 0.1f,  0.8f,  0.1f, 0.5f, 0.4f, 0.1f};
@@ -163,7 +163,8 @@ static void right_five(ot_run *r)
 {
     expect(r, (const int32_t[]){0, 0, 2, 1, 1}, 2);
 }
-/* token 2 is first and gets expert 1 (0.3 / 2) before expert 2 (0.1 / 1) */
+/* Token 2 comes before token 4 and gets expert 1: prob / (1 + load) is 0.3 / 2, more than 0.1 /
+ * 1 of expert 2. Expert 1 is then full, so token 4 gets expert 2. */
 static void right_five_in_row_order(ot_run *r)
 {
     expect(r, (const int32_t[]){0, 0, 1, 1, 2}, 2);

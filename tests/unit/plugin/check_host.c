@@ -632,7 +632,8 @@ static void call_missing(void *arg)
     function();
 }
 
-/* Functions of a newer moefw after those of this version. The first 16 are numbered. */
+/* Calls of functions that only a newer moefw has. The messages of the first 16 contain their
+ * own numbers, and the messages of later functions say "or a later one". */
 START_TEST(functions_that_are_missing)
 {
     size_t n = sizeof(mf_host) / sizeof(void (*)(void)) + (size_t)_i;

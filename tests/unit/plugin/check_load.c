@@ -298,8 +298,8 @@ static void ignore(void *arg, char *line)
 static const char *const few_texts[] = {"cannot make a pipe to a child process",
                                         "cannot copy a descriptor for a child process"};
 
-/* Number of free descriptors. 0: enough for one end of a pipe only; 1: for both ends, but not
- * for a copy of one. */
+/* _i selects the number of free descriptors. 0: enough for one end of a pipe only; 1: for both
+ * ends, but not for a copy of one of them. */
 START_TEST(no_descriptor_is_left_for_a_child)
 {
     struct rlimit before, few;

@@ -52,7 +52,8 @@ static const published cases[] = {
     {REGULARIZER("score_variance"), .experts = 2, .top_k = 1, .batch = 1, .seq = 3, .dim = 2,
      .length = 2, .x = NUMBERS("x", 2, 0, 0, 1, 9, 9), .set = {NUMBERS(ROUTER_WEIGHT, EYE2)},
      .want = {NUMBERS("penalty", -.0935918)}},
-    /* One real token: the outputs of its experts are (1, 0) and (1, 1), or three of them. */
+    /* One real token. The outputs of its two experts are (1, 0) and (1, 1); the output of a
+     * third expert is (0, -2). With a single expert the penalty is 0. */
     {REGULARIZER("orthogonality"), .experts = 3, .top_k = 2, .batch = 1, .seq = 2, .dim = 2,
      .length = 1, .x = NUMBERS("x", 1, 1, 9, 9),
      .set = {NUMBERS(ROUTER_WEIGHT, 1, 0, 0, 0, 0, 2),
@@ -74,8 +75,8 @@ START_TEST(numbers_of_the_formulas)
 }
 END_TEST
 
-/* The outputs of experts for the rows are M = (3 1 2, 1 2 2.5, .5 1 4). W_j has a single row,
- * so M_ij = |W_j[i]|. The harness's experts have d rows. */
+/* M_ij is the length of the output of expert j for row i of the router's weight: M = (3 1 2, 1
+ * 2 2.5, .5 1 4). Only row 0 of W_j [d,d] is not 0, so M_ij = |W_j[0,i]|. */
 START_TEST(erc_compares_answers)
 {
     static const double M[3][3] = {{3, 1, 2}, {1, 2, 2.5}, {.5, 1, 4}};

@@ -27,7 +27,7 @@ static void must(int rc)
 
 /* ---- reading ---- */
 
-/* A linear layer, two linear layers with the same name and sizes, and experts. */
+/* A linear layer, one with a single input and output, and two with the same name and sizes. */
 static const mf_peft_module modules[] = {
     {.name = "m.q", .rows = {.n = 4}, .experts = 1, .inputs = 4},
     {.name = "m.wide", .rows = {.n = 1}, .experts = 1, .inputs = 1},

@@ -339,8 +339,8 @@ START_TEST(upcycling_with_biases)
 }
 END_TEST
 
-/* A matrix with a side of 12 cannot be stored in four bits. Such matrices are left unchanged,
- * and counted. */
+/* Matrices with a side of 12, which 8 does not divide, are left unchanged and counted. A model
+ * with no other matrices is an error. */
 START_TEST(matrices_that_cannot_be_quantized)
 {
     static const mf_assignment no_data = {"data.path=none", "test"};
@@ -471,8 +471,8 @@ START_TEST(a_skipped_tensor_that_is_lost)
 }
 END_TEST
 
-/* Models with more predictions than the family has, and the router to which an export fits
- * another router. */
+/* A model with one prediction more than its family has cannot be exported. If a block has
+ * another router than the family, mf_export_router returns the family's router. */
 START_TEST(models_that_a_family_cannot_say)
 {
     static const char *const task[] = {"task.mood.task=classify"};

@@ -162,8 +162,8 @@ START_TEST(rows_of_two_parameters)
 }
 END_TEST
 
-/* Tensors that do not fit the matrix w [8,16], to which four rules may assign them, or the
- * experts e [2,4,32]. */
+/* Tensors that do not fit the matrix w [8,16], to which three rules may assign them, the
+ * experts e [2,4,32], or the parameter `odd`. */
 START_TEST(tensors_that_do_not_fit)
 {
     static const mf_family_rule rules[] = {{"one.weight", "w", MF_PART_ALL, 0, NULL},

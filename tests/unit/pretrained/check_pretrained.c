@@ -304,8 +304,8 @@ static void compare_backward(const golden *g, const char *run, mf_session *s,
     for (size_t i = 0; mf_json_member(norms, i, &key, &value); i++) {
         double expected = 0;
         ck_assert(mf_json_real(value, &expected));
-        /* State of a router, which is not trained by gradient here, and parameters that do not
-         * affect the logits. */
+        /* Not compared: state of a router, which is not trained by gradient here, and
+         * parameters that do not affect the logits. */
         if (strstr(key, "e_score_correction_bias") || strstr(key, ".expert_bias") ||
             strstr(key, ".indexer."))
             continue;
@@ -524,7 +524,7 @@ static int add_set(const char *set)
     return found;
 }
 
-/* Names of sets without a folder; NULL: none. */
+/* Name of a set without a folder; NULL: each set has one. */
 static const char *empty;
 
 static void add_part(const char *root, const char *part)

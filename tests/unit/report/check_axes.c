@@ -23,8 +23,8 @@ static const char *finished(mf_doc *d)
     return text;
 }
 
-/* The logarithm of 0 does not exist, so the axis is linear, and half of the value is in
- * the middle. */
+/* The logarithm of 0 does not exist, so the axis is linear, and 50,000 is in the middle between
+ * 0 and 100,000. */
 START_TEST(an_axis_with_zero_is_linear)
 {
     static const double size[] = {0, 50000, 100000}, loss[] = {2, 1, 1.5};
@@ -73,7 +73,8 @@ START_TEST(one_step_stands_on_an_axis_from_zero)
 }
 END_TEST
 
-/* Two points nearly coincide. Each label must be nearer to its own point. */
+/* Two points nearly coincide. Each label must be nearest to its own point, unless lines lead
+ * from labels to their points. */
 START_TEST(labels_stand_at_their_points)
 {
     static const double x[] = {1, 1.02, 2, 3}, y[] = {1, 1.02, 2, 3};

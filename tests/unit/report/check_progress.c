@@ -343,8 +343,8 @@ START_TEST(text_cannot_act_on_a_terminal)
         mf_terminal_put(slave, &begun, split + i, 1);
     read_terminal(master, slave, got, sizeof got);
     ck_assert_ptr_nonnull(strstr(got, "e\xe2\x80\x93?[2Jf?[2Jg\xf0\x9f\x98\x80?h"));
-    /* a mark that reverses the order of the text, once in one piece and once split in
-     * its middle */
+    /* four characters that change the order or the lines of a text; the first is split between
+     * the two calls */
     static const char bidi[] = "1\xe2\x80\xae"
                                "2\xe2\x81\xa6\xe2\x80\xa8"
                                "3\xd8\x9c\xe2\x82\xac\n";

@@ -458,7 +458,7 @@ START_TEST(text_stands_out_from_the_page)
     const char *style = mf_doc_string(d, NULL);
     for (int s = 0; s < 2; s++)
         for (int i = 0; i < 3; i++)
-            /* the second round swaps the colours, as in pressed buttons */
+            /* each colour of text on the colour of the page and on that of cards */
             for (int k = 0; k < 2; k++) {
                 char ink[8], ground[8];
                 variable(style, schemes[s], texts[i], ink);

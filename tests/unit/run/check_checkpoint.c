@@ -415,8 +415,9 @@ START_TEST(what_does_not_read_back_leaves_no_trace)
 }
 END_TEST
 
-/* A run that starts from another run with bf16 copies must read these copies. Otherwise
- * parameters that are not trained would keep the copies of the initial values. */
+/* If a run with bf16 copies starts from another run, its copies must be made from the values
+ * that were read. Otherwise parameters that are not trained would keep the copies of the
+ * initial values. */
 START_TEST(a_start_from_another_run_sets_bf16_copies)
 {
     const char *folder = fresh("start");

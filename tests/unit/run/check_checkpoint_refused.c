@@ -119,8 +119,9 @@ START_TEST(a_damaged_one_that_cannot_be_set_aside)
 }
 END_TEST
 
-/* A checkpoint that cannot be replaced is kept. If its replacement was interrupted, it keeps
- * its name. */
+/* A checkpoint that cannot be replaced is kept. After an interrupted replacement the old
+ * checkpoint is kept even if it cannot be renamed back; a later resume gives it its
+ * name back. */
 START_TEST(one_that_cannot_be_replaced)
 {
     const char *folder = scratch_path("replaced");

@@ -212,7 +212,7 @@ START_TEST(every_field_is_read_back)
     bytes file = {(const unsigned char *)text, n};
     const bytes first = next_record(&file);
     ck_assert(is(only(first, 3).text, "brain.Event:2"));
-    ck_assert(real(only(first, 1).value) > 1.6e9); /* the time is in this century */
+    ck_assert(real(only(first, 1).value) > 1.6e9); /* seconds since 1970; 1.6e9 is in 2020 */
     const bytes start = next_record(&file);
     ck_assert_uint_eq(only(start, 2).value, 0);
     ck_assert_uint_eq(only(only(start, 7).text, 1).value, 1); /* SessionLog.START */

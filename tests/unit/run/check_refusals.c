@@ -297,7 +297,8 @@ START_TEST(runs_that_cannot_go_on)
     mf_trainer *t = trainer_of(s, dir);
     ck_assert_int_eq(mf_trainer_step(t, NULL, NULL), MF_OK);
     ck_assert_int_eq(mf_training_save(t), MF_OK);
-    /* The folder belongs to the run, so a missing file was removed after it was opened. */
+    /* The folder belongs to the run. So a file that is missing was removed after the run had
+     * written it. */
     ck_assert_int_eq(mf_trainer_judge(t, MF_OK), MF_OK);
     expect_failure(
         mf_trainer_judge(t, mf_fail(MF_ENOTFOUND, "model.safetensors: gone")), MF_ERUN,

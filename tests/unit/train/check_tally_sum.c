@@ -74,7 +74,8 @@ static void run_leaves(int64_t leaves)
         ck_assert_int_eq(mf_graph_collect(graph, (int)j), MF_OK);
 }
 
-/* Adds the leaves of all ranks, exchanges the messages, and compares the sums of each rank. */
+/* Adds the leaves of all ranks, exchanges the messages, and compares the sums of each rank.
+ * turns: rank r has the leaves r, r + ranks, ..; otherwise each rank has consecutive leaves. */
 static void sum_over(int64_t leaves, int ranks, bool turns)
 {
     mf_tally_sum *s[MOST] = {NULL};

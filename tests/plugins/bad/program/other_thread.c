@@ -1,5 +1,6 @@
-/* after_step starts a thread or a process, and waits for it. The thread or process runs the
- * code ACT, which ends with the status of success. */
+/* after_step starts a thread, or a process (OTHER_PROCESS), and waits for it. It runs the
+ * code ACT, by default _exit(0). In a thread this ends the whole program with the status
+ * of success. */
 #include <moefw/moefw.h>
 #include <pthread.h>
 #include <stdlib.h>

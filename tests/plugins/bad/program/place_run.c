@@ -1,4 +1,4 @@
-/* The op fails in the third step; it was added on line 23. */
+/* The op, which is added on line 23, fails in the third step. */
 #include <moefw/moefw.h>
 #define OP       "picky"
 #define FORWARD                                                                                \
