@@ -80,8 +80,6 @@ typedef struct mf_plugin_section {
                                   * for mf_instance_new */
 } mf_plugin_section;
 
-/* no bound except that of the type */
-
 #define MF_NO_BOUND INFINITY /* no bound except that of the type */
 /* Maximum number of steps and of batches, far below 2^63. */
 #define MF_STEPS_MAX 1e15

@@ -424,8 +424,7 @@ static int end_waiting(tape *tp, int at)
 }
 
 /* Stores the gradients of parameters to which no node contributes. If the parameter itself is
- * an output, the gradient is the seed; otherwise it is zero. If runs add to gradients, nothing
- * is stored for the latter. */
+ * an output, the gradient is the seed; otherwise it is zero. */
 static int store_unreached(tape *tp, int n_tensors)
 {
     tp->scope.path = "grad";

@@ -301,8 +301,6 @@ void mf_crash_report_to(int fd)
 }
 
 /* slices of the time limit: a process that was stopped loses only one slice */
-
-/* slices of the time limit: a process that was stopped loses only one slice */
 enum { SLICES = 8 };
 static _Atomic int64_t patience; /* time limit in seconds; 0: no limit */
 
