@@ -28,7 +28,7 @@ typedef struct mf_kept_change {
     char reason[96];
 } mf_kept_change;
 
-/* A live option that an instance needs, as it declared. */
+/* A live option that an instance has declared to need. */
 typedef struct mf_live_need {
     const char *option, *by; /* by: path of the instance */
 } mf_live_need;

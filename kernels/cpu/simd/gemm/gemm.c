@@ -10,8 +10,8 @@
 #define UNIT      32    /* tiles begin at multiples of this number of columns */
 #define GOOD_ROWS 64    /* minimum number of rows of a tile, if rows are divided */
 #define FEW_ROWS  16    /* up to this number of rows, reading b takes most of the time */
-#define READ      65536 /* number of elements of b per tile if there are so few rows */
-#define MAX_READS 64    /* maximum number of tiles if there are so few rows */
+#define READ      65536 /* elements of b per tile if there are at most FEW_ROWS rows */
+#define MAX_READS 64    /* maximum number of tiles if there are at most FEW_ROWS rows */
 #define UNKNOWN   8     /* number of threads to assume if it is unknown */
 
 /* Measured numbers of cycles. */
