@@ -46,9 +46,8 @@ static int loss_of(void *self, mf_ctx *ctx, mf_graph *g, const mf_regularizer_in
         mf_div(g, mf_mul(g, part, real), mf_clamp(g, mf_sum(g, real, MF_ALL, false), 1, 1e30));
     for (int32_t i = 0; i < in->n; i++) {
         const mf_routing *r = in->routing[i];
-        if (!r->prob || r->token || r->dispatch)
-            continue; /* this router does not choose
-                                                            * experts for tokens */
+        /* this router does not choose experts for tokens */
+        if (!r->prob || r->token || r->dispatch) continue;
         all = mf_add(g, all, mf_sum(g, mf_mul(g, part, log_prob(g, r)), MF_ALL, false));
     }
     *ret = all;
