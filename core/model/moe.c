@@ -146,10 +146,12 @@ static mf_tensor *reals(mf_graph *g, const mf_routing *r)
     return mf_clamp(g, mf_sum(g, r->mask, MF_ALL, false), 1, 1e30);
 }
 
-/* Returns the capacity of each expert, [E]: C0 (mf_capacity_of), or C0 + min(a max(0, n_i - T k
- * / E), limit C0) if capacity is adaptive. T is the number of tokens that are not padding, n_i
- * the number of assignments to expert i, a is moe.adaptive_capacity and limit
- * is moe.adaptive_limit. */
+/* Returns the capacity of each expert, [E]: C0 (mf_capacity_of), or if capacity is adaptive
+ *
+ *     C0 + min(a max(0, n_i - T k / E), limit C0)
+ *
+ * T is the number of tokens that are not padding, n_i the number of assignments to expert i, a
+ * is moe.adaptive_capacity and limit is moe.adaptive_limit. */
 static mf_tensor *capacity(const mf_moe_settings *s, mf_graph *g, const mf_router_in *in,
                            const mf_routing *r)
 {

@@ -1,5 +1,5 @@
-/* model/moe_latent.c: the linear layers around routed experts of a latent width. Layers that
- * share experts share these layers, too. */
+/* model/moe_latent.c: the linear layers around routed experts of a latent width. MoE layers
+ * that share experts share these linear layers, too. */
 #include <math.h>
 #include <stdio.h>
 #include "model/moe.h"

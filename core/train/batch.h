@@ -36,7 +36,7 @@ int mf_batch_new(int32_t rows, int32_t seq, mf_batch **ret);
 void mf_batch_free(mf_batch *b);
 /* Sets `segments`: the number of separators before each token in its example. So a separator
  * belongs to the segment that it ends. The segment is 0 at padding, and everywhere if separator
- * < 0. */
+ * is negative. */
 void mf_batch_segments(mf_batch *b, int32_t separator);
 /* Copies a batch into the inputs of a graph of the same shape. */
 void mf_batch_feed(const mf_batch *b, mf_model_graph *mg);

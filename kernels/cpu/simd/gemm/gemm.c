@@ -21,7 +21,7 @@
 #define SPREAD 16000 /* cycles to wake threads */
 /* Share of a tile's time that the first thread to end waits for the last thread, because other
  * processes stop threads for a while. With smaller tiles threads wait less. The value is an
- * assumption: on hosts where it matters, their noise is greater than its effect. */
+ * assumption: on hosts where it matters, measured times vary by more than its effect. */
 #define LATE 0.15
 
 typedef struct cut {
