@@ -47,9 +47,9 @@ typedef enum mf_stored_type {
     MF_STORED_F32,
     MF_STORED_BF16,
     MF_STORED_F16,
-    /* For a part [rows,in], both divisible by 8: q is bits 4 (i mod 8) .. + 3 of data[i / 8,
-     * o], zero is bits 4 (o mod 8) .. + 3 of zeros[g, o / 8], g = group_of[i], and W[o,i] =
-     * scales[g,o] (q - zero - 1) */
+    /* For a part [rows,in], both divisible by 8: W[o,i] = scales[g,o] (q - zero - 1) with
+     * g = group_of[i]. q is the four bits from bit 4 (i mod 8) on of data[i / 8, o], zero those
+     * from bit 4 (o mod 8) on of zeros[g, o / 8] */
     MF_STORED_GPTQ4,
     /* For a part [rows,in], in divisible by 32: W[o,i] = 2^(scales[o, i / 32] - 127) v, where v
      * is one of 0 .5 1 1.5 2 3 4 6 with bit 3 as its sign. The low half of a byte comes first.

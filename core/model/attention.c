@@ -75,8 +75,8 @@ static mf_tensor *pick(const attend *x, const char *what, int64_t rows, int64_t 
 }
 
 /* Lists the heads of the packed projection in the order of computation: the queries, keys
- * and values of each group. Returns the number of heads; index has space for active +
- * 2 kv_active. */
+ * and values of each group. Returns the number of heads; index has space
+ * for active + 2 kv_active. */
 static int64_t packed_order(const mf_head_plan *p, int32_t *index)
 {
     int64_t n = 0;

@@ -184,8 +184,9 @@ void mf_moe_tally_take(mf_moe_tally *t, int32_t labels, const double *in);
 #define MF_MOE_SHARES 4
 void mf_moe_tally_stats(const mf_moe_tally *t, float *shares, mf_layer_stats *ret);
 
-/* Returns the normalised mutual information of a table of counts [n,m], 2 I / (H_rows +
- * H_columns). The result is NaN for an empty table, and 0 if either side is constant. */
+/* Returns the normalised mutual information of a table of counts [n,m],
+ * 2 I / (H_rows + H_columns). The result is NaN for an empty table, and 0 if either side
+ * is constant. */
 double mf_nmi(const double *counts, int32_t n, int32_t m);
 
 /* Tallies of core.

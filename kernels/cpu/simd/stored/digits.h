@@ -4,11 +4,11 @@
  * A span of SPAN numbers has a scale, a power of two: x = scale X, where X is rounded to an
  * integer. X has two or three digits. Three digits hold 22 or 23 bits and a sign, nearly as
  * many as the largest number of the span has in f32. Two digits hold 14 or 15 bits and a sign.
- * They are for rows of bf16; numbers of at least 1/128 of the largest number keep all bits. X =
- * d0 + 256 d1 + 65536 d2, each digit in -128 .. 127. Sums of digits times weights of four bits
- * are exact in 32 bits, so the sums of a span have the same bits in any order, and for any
- * number of rows. This method is used because the processor multiplies bytes faster than it
- * converts four bits to f32. */
+ * They are for rows of bf16; numbers of at least 1/128 of the largest number keep all bits. The
+ * digits are those of X = d0 + 256 d1 + 65536 d2, each in -128 .. 127. Sums of digits times
+ * weights of four bits are exact in 32 bits, so the sums of a span have the same bits in any
+ * order, and for any number of rows. This method is used because the processor multiplies bytes
+ * faster than it converts four bits to f32. */
 #ifndef MF_SIMD_DIGITS_H
 #define MF_SIMD_DIGITS_H
 

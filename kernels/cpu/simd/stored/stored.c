@@ -47,8 +47,8 @@ static void unpack(const mf_stored_part *p, int64_t in, int64_t o0, int64_t o1, 
         MF_SIMD(stored_unpack_dense)(p, in, o0, o1, i0, i1, out, ld);
 }
 
-/* Rows o0 .. o1 - 1 and inputs i0 .. i1 - 1 of a part. Element [o,i] is at (o - o0) ld + i -
- * i0, or transposed at (i - i0) ld + o - o0. */
+/* Rows o0 .. o1 - 1 and inputs i0 .. i1 - 1 of a part. Element [o,i] is at
+ * (o - o0) ld + i - i0, or transposed at (i - i0) ld + o - o0. */
 typedef struct block {
     const void *at;
     mf_cast_type type;
