@@ -15,9 +15,10 @@ typedef struct mf_batch {
     int32_t *positions; /* [N] position within the sequence, from 0 */
     int32_t *sequence;  /* [N] index of the example in the batch */
     int32_t *segments;  /* [N] segments set by mf_batch_segments; else 0 */
-    int32_t *since;     /* [N] position in the example at which its document
-                                          * begins; always 0 with one document */
-    int32_t *labels;    /* [N] topic of the input token; -1: unknown */
+    /* [N] position in the example at which the token's document begins; always 0 with
+     * one document */
+    int32_t *since;
+    int32_t *labels; /* [N] topic of the input token; -1: unknown */
     /* [B] class of the example; -1: no class, or padding. */
     int32_t *classes;
     float *values; /* [B] number of the example; NaN: no number */

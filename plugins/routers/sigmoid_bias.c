@@ -74,8 +74,9 @@ static mf_tensor *open_groups(const router *self, mf_graph *g, mf_tensor *score,
     return mf_reshape(g, s, mf_shape2(T, self->experts));
 }
 
-/* mean over sequences with tokens of sum_e f_e P_e, where f_e = E / (k n) x choices of e and
- * P_e = mean of s / sum s */
+/* Returns the mean of sum_e f_e P_e over the sequences that contain tokens. For a sequence
+ * with n tokens, f_e is E / (k n) times the number of choices of e, and P_e the mean
+ * of s_e / sum s. */
 static mf_tensor *sequence_loss(const router *self, mf_graph *g, const mf_router_in *in,
                                 mf_tensor *prob, mf_tensor *score)
 {

@@ -52,7 +52,7 @@ static int64_t share(int64_t n, int64_t k, int64_t E)
 }
 
 /* Returns [T,E], 1 where an expert chooses a token, else 0. With padding, choice j of an
- * expert is made if there are at least need[j] real tokens. */
+ * expert is made if there are more than need[j] real tokens. */
 static mf_tensor *by_experts(mf_ctx *ctx, mf_graph *g, const mf_router_in *in, mf_tensor *s)
 {
     const int64_t T = (int64_t)in->batch * in->seq, E = in->experts;
