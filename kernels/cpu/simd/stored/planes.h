@@ -152,7 +152,7 @@ V_INLINE void fetch_run(mf_stored_type type, const slice *s, int64_t row, int64_
         __builtin_prefetch(at + i, 0, 2);
 }
 
-/* Writes lines, beginning with inner index k, of which n exist. */
+/* Writes the first n elements of each line, which are those of the inner indices from k on. */
 V_INLINE void lines_of_rows(mf_stored_type type, const slice *s, int64_t k, int64_t n,
                             uint16_t *to)
 {
@@ -173,8 +173,7 @@ V_INLINE void lines_of_rows(mf_stored_type type, const slice *s, int64_t k, int6
     }
 }
 
-/* Writes lines of GPTQ4 with `back`, beginning with inner index k. Lanes are inputs, and n is a
- * multiple of 32. */
+/* Like lines_of_rows, for GPTQ4 with `back`. Lanes are inputs, and n is a multiple of 32. */
 static void lines_of_gptq(const slice *s, int64_t k, int64_t n, uint16_t *to)
 {
     const mf_stored_part *p = s->p;
