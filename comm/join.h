@@ -1,4 +1,5 @@
-/* comm/join.h: connects ranks over TCP, for engines whose launcher does not.
+/* comm/join.h: connects ranks over TCP, for communicator modules whose launcher does not
+ * connect them.
  *
  * Rank 0 listens, and every other rank connects to it. The connections stay open. Through them
  * a rank ends all other ranks, and notices that a rank is gone. Times are in seconds. Only one

@@ -197,9 +197,9 @@ static int64_t aligned(int64_t bytes)
     return (bytes + ALIGNED - 1) / ALIGNED * ALIGNED;
 }
 
-/* Makes space for n pieces and so many bytes. Memory is allocated and freed in the stream of
- * copies, because cudaMalloc and cudaFree may wait for the whole device, and so for a message
- * whose peer is late. */
+/* Makes space for n pieces and `bytes` bytes. Memory is allocated and freed in the stream of
+ * copies. The reason: cudaMalloc and cudaFree may wait for the whole device, and so for a
+ * message whose peer is late. */
 static bool grow(mf_comm *c, mf_comm_wait *w, int32_t n, int64_t bytes)
 {
     if (n > w->room) {

@@ -6,16 +6,14 @@
  * group are divided among its parts (query, key, value; gate and up). Each part has its own
  * type, because tools quantize some tensors and do not quantize others. Parts of all groups
  * agree in everything except type and pointers. The weights are in memory of the host, often in
- * pages of a file, and are only aligned to the size of their elements. A device with its own
- * memory gets a copy of the same bytes, each piece at a multiple of 64
- * bytes (core/graph/store/stored.c).
+ * pages of a file, and are only aligned to the size of their elements.
  *
- * Stored weights are read directly from the mapped files (kernels/stored.h,
- * run/folder/stored_files.h). A parameter may be bound to parts of mapped files, each with a
- * pointer and a type. Experts are separate matrices on disk, so a grouped gemm gets a pointer
- * for each expert's gate, up and down, and no copy in another layout is made. A copy would
- * double disk space and the time of an import without a benefit: decoding reads whole rows of a
- * part in both cases, and for prompts panels are packed anyway.
+ * Stored weights are read directly from the mapped files (run/folder/stored_files.h). A
+ * parameter may be bound to parts of mapped files, each with a pointer and a type. Experts are
+ * separate matrices on disk, so a grouped gemm gets a pointer for each expert's gate, up and
+ * down, and no copy in another layout is made. A copy would double disk space and the time of
+ * an import without a benefit: decoding reads whole rows of a part in both cases, and for
+ * prompts panels are packed anyway.
  *
  * Few rows of x are multiplied directly from memory, with weights converted in registers. With
  * more rows the engine packs bf16 and f32 in place, and other types are unpacked in blocks. For
@@ -24,17 +22,18 @@
  * The sums are exact, so results are also independent of the tiling. With AMX nothing is
  * rounded: panels of any type are unpacked to one to three planes of bf16 whose sum is the
  * weight, in the order in which tiles read them (stored/amx.c, stored/planes.h). Integers of
- * GPTQ need one plane, and sums over a group are scaled. If a group has at least 6 to 13 rows
- * (f32: 57), this is faster than reading from memory. The method for a group depends on its own
- * rows alone. Ops without such a gemm get an f32 copy, which a cast node makes in each run.
+ * GPTQ need one plane, and sums over a group are scaled. From a number of rows on this is
+ * faster than reading from memory: 57 rows of a group for f32, 6 to 13 for the other types. The
+ * method for a group depends on its own rows alone. Ops without such a gemm get an f32 copy,
+ * which a cast node makes in each run.
  *
- * A device gets the same bytes, once, when the store is sealed (graph/store/stored.c). Each
- * piece begins at a multiple of 64, so kernels may load 16 bytes at a time if the rows of the
- * file allow it. On CUDA (stored/stored.cuh, stored/stored_bf16.cuh) up to 16 rows of x are
- * multiplied in one pass over the weights, by warps that read neighbouring bytes in either
- * layout of the file. More rows are multiplied in bf16 by matrix instructions. For these a
- * weight is divided into one to three numbers of bf16 whose sum is the weight, because rounding
- * it would change the model. */
+ * A device with its own memory gets a copy of the same bytes, once, when the store is sealed
+ * (core/graph/store/stored.c). Each piece begins at a multiple of 64, so kernels may load 16
+ * bytes at a time if the rows of the file allow it. On CUDA (stored/stored.cuh,
+ * stored/stored_bf16.cuh) up to 16 rows of x are multiplied in one pass over the weights, by
+ * warps that read neighbouring bytes in either layout of the file. More rows are multiplied in
+ * bf16 by matrix instructions. For these a weight is divided into one to three numbers of bf16
+ * whose sum is the weight, because rounding it would change the model. */
 #ifndef MF_STORED_H
 #define MF_STORED_H
 
@@ -47,9 +46,9 @@ typedef enum mf_stored_type {
     MF_STORED_F32,
     MF_STORED_BF16,
     MF_STORED_F16,
-    /* For a part [rows,in], both divisible by 8: q is bits 4 (i mod 8) .. + 3 of data[i / 8,
-     * o], zero is bits 4 (o mod 8) .. + 3 of zeros[g, o / 8], g = group_of[i], and W[o,i] =
-     * scales[g,o] (q - zero - 1) */
+    /* For a part [rows,in], both divisible by 8: W[o,i] = scales[g,o] (q - zero - 1) with
+     * g = group_of[i]. q is the four bits from bit 4 (i mod 8) on of data[i / 8, o], zero those
+     * from bit 4 (o mod 8) on of zeros[g, o / 8] */
     MF_STORED_GPTQ4,
     /* For a part [rows,in], in divisible by 32: W[o,i] = 2^(scales[o, i / 32] - 127) v, where v
      * is one of 0 .5 1 1.5 2 3 4 6 with bit 3 as its sign. The low half of a byte comes first.

@@ -1,10 +1,10 @@
 /* base/arena.c: a bump allocator in growing chunks. Blocks are freed all at once, with
  * the arena.
  *
- * Chunks double from 4 KiB to 1 MiB: a small configuration takes about one page, and a large
- * document takes few calls. A block that does not fit into the current chunk and is larger than
- * a quarter of the next one gets a chunk of its own, so the rest of the current chunk
- * stays usable. */
+ * Chunks double from 4 KiB to 1 MiB: the arena of a small configuration needs about one page,
+ * and an arena of many blocks needs few calls of the allocator. A block that does not fit into
+ * the current chunk and is larger than a quarter of the next one gets a chunk of its own, so
+ * the rest of the current chunk stays usable. */
 #include "base/mem.h"
 #include "base/error.h"
 

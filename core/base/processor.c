@@ -12,7 +12,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* the lines of the first processor are shorter */
+/* maximum bytes that are read of /proc/cpuinfo; the lines of the first processor are at its
+ * beginning and are shorter than this */
 enum { CPUINFO_MAX = 16384 };
 
 /* Copies the value of the first line that begins with key to `out`; "" if there is none. */

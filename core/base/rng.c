@@ -80,8 +80,8 @@ static float uniform_of(uint32_t word)
     return (float)(word >> 8) * 0x1p-24f;
 }
 
-/* Box-Muller: two words to two normals. (a + 1) / 2^32 is in (0,1], so the logarithm is finite.
- * The pair is computed in double: the tail then reaches 6.6, and rounding to float hides
+/* Box-Muller: computes two normals from two words. (a + 1) / 2^32 is in (0,1], so the logarithm
+ * is finite. The pair is computed in double. Its values reach 6.6, and rounding to float hides
  * differences in the last bit between math libraries. */
 static void normal_pair(uint32_t a, uint32_t b, float out[2])
 {

@@ -90,7 +90,8 @@ static void sha256(const void *data, size_t n, unsigned char hash[32])
     finish(h, 0, data, n, hash);
 }
 
-/* Hashes a key, with each byte changed by `pad`, followed by n bytes. */
+/* Hashes a key, each byte of which is combined with `pad` by exclusive or, followed by
+ * n bytes. */
 static void keyed(const unsigned char key[64], unsigned char pad, const void *data, size_t n,
                   unsigned char hash[32])
 {

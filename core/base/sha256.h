@@ -12,8 +12,8 @@ void mf_sha256_base64(const void *data, size_t n, char out[45]);
 #define MF_SHA256_HEX 65
 void mf_sha256_hex(const void *data, size_t n, char out[MF_SHA256_HEX]);
 
-/* HMAC (RFC 2104): a code of n bytes that only the owner of the key can compute. key: at most
- * 64 bytes. */
+/* HMAC-SHA256 (RFC 2104): an authentication code for n bytes of data, which only the owner of
+ * the key can compute. key: k bytes, at most 64. */
 enum { MF_HMAC_BYTES = 32 };
 void mf_hmac_sha256(const void *key, size_t k, const void *data, size_t n,
                     unsigned char out[MF_HMAC_BYTES]);

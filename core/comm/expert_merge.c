@@ -4,8 +4,9 @@
  *   expert_unmerge  y = rows of x [n R,d] by rank, then by expert   dx = expert_merge(dy)
  *   expert_offset   offset[l] = sum of counts[r,l] over r           no gradient
  *
- * counts [n,L+1] are the offsets of each sender's rows in the L experts (comm/expert_ranks.h).
- * The first two ops move blocks of rows and set all other rows to 0. */
+ * There are n ranks, each with at most R rows, and L experts on this rank. counts [n,L+1] are
+ * the offsets of each sender's rows in the L experts (comm/expert_ranks.h). The first two ops
+ * move blocks of rows and set all other rows to 0. */
 #include "comm/expert_merge.h"
 
 #include <string.h>

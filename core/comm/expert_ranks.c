@@ -1,7 +1,7 @@
 /* comm/expert_ranks.c: the ops that move rows between ranks. Counts are sent first, once for
- * each layer and run. Then every rank knows the size of each message, including the messages of
- * the backward pass. A rank without a micro-batch (silent) sends nothing and receives
- * no results. */
+ * each layer in each run of the graph. Then every rank knows the size of each message,
+ * including the messages of the backward pass. A rank without a micro-batch (silent) sends
+ * nothing and receives no results. */
 #include "comm/expert_ranks.h"
 
 #include <string.h>
@@ -77,7 +77,8 @@ static const mf_opdef counts_op = {.size = sizeof(mf_opdef),
 /* ---- rows ---- */
 
 /* One exchange. `own` contains the rows of this rank, grouped by the ranks that have their
- * experts. `all` contains the rows of all other ranks, `rows` for each rank. */
+ * experts. `all` contains the rows that every rank has sent to this rank (its own rows, too),
+ * with space for `rows` rows of each rank. */
 typedef struct movement {
     const mf_expert_ranks *e;
     const int32_t *offset, *counts;
@@ -95,8 +96,8 @@ static int64_t rows_from(const movement *m, int r)
     return m->counts[r * (m->local + 1) + m->local];
 }
 
-/* out: sends own rows to the other ranks, and receives their rows; otherwise sends results
- * back, and receives results. */
+/* out true: sends the rows of `own` to the other ranks, and receives their rows in `all`. out
+ * false: sends the results in `all` back to their ranks, and receives results in `own`. */
 static int move(const movement *m, bool out)
 {
     mf_comm_piece own[MF_EXPERT_RANKS], all[MF_EXPERT_RANKS];
@@ -219,8 +220,10 @@ static int grad_return(mf_graph *g, const mf_gradient *at)
 /* ---- the rows of one rank ----
  *
  *   expert_part   y = rows i1 R .. of x [n R,d]             dx = expert_place(dy)
- *   expert_place  y = x [R,d] at rows i1 R .., else zeros   in gradients only
- *   expert_join   y = x0, x1, .. one after the other        dx_i = expert_part(dy) */
+ *   expert_place  y = x [R,d] at rows i1 R .., else zeros   used only in gradients
+ *   expert_join   y = x0, x1, .. one after the other        dx_i = expert_part(dy)
+ *
+ * The attribute i1 is the rank. */
 
 static int infer_part(mf_infer *in)
 {

@@ -68,9 +68,9 @@ mf_tensor *mf_expert_return(mf_graph *g, const mf_expert_routes *r, mf_tensor *y
 mf_tensor *mf_expert_rows_of(mf_graph *g, const mf_expert_ranks *e, mf_tensor *x, int rank);
 mf_tensor *mf_expert_join(mf_graph *g, const mf_expert_ranks *e, mf_tensor *const *x);
 
-/* Adds the part of a parameter that this rank has, once for each of n calls of the expert (n is
- * a power of two). `of` [n] gets n values with the same memory, whose gradients are added in a
- * binary tree. */
+/* Adds to the graph the part of a parameter that this rank has, once for each of n calls of the
+ * expert (n is a power of two). `of` [n] gets n values with the same memory, whose gradients
+ * are added in a binary tree. */
 void mf_expert_copies(mf_graph *g, const mf_expert_ranks *e, const mf_param *p, int n,
                       mf_tensor **of);
 

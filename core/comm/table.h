@@ -1,8 +1,9 @@
 /* comm/table.h: the table of a communicator module, comm/NAME.so in a plugin folder.
  *
  * A module moves bytes between the processes (ranks) of a run, and does nothing else: the
- * program computes sums itself, in a fixed order. A module belongs to one version of moefw;
- * other versions refuse it. Only one thread, always the same, calls these functions.
+ * program computes sums itself, in a fixed order. The engine is the library that the module
+ * calls for this, for example MPI. A module belongs to one version of moefw; other versions
+ * refuse it. Only one thread, always the same, calls these functions.
  *
  * The sums of MPI would depend on the number of ranks and on the algorithm that MPI chooses.
  * Instead, slice r of all partial sums goes to rank r, which adds them in the tree

@@ -1,8 +1,8 @@
 /* comm/world.c: opens a communicator module, and waits for its transfers.
  *
- * A wait never blocks in the engine: it tests again and again whether the transfer is done,
- * yields the processor in between, and counts the time. So a lost peer ends the run with a
- * message instead of a silent halt. */
+ * A wait never blocks in the engine, which is the library behind the module (MPI, NCCL). It
+ * tests again and again whether the transfer is done, yields the processor in between, and
+ * counts the time. So a lost peer ends the run with a message instead of a silent halt. */
 #include "comm/world.h"
 
 #include <moefw/version.h>

@@ -1,10 +1,11 @@
 /* comm/world.h: the processes (ranks) that take part in a run.
  *
- * A run of one process has no world: it passes NULL to all functions, which then have nothing
- * to do. Every rank must call the functions that move bytes, in the same order. `what` names
- * the data that are moved, for messages ("the gradients"). MF_EPEER: a peer has not answered
- * for parallel.patience seconds, or the engine has failed; the message names the peers. After
- * it only mf_world_abort may be called. Only one thread may use a world. */
+ * A run of one process has no world: it passes NULL to all functions, which then have
+ * nothing to do. Every rank must call the functions that move bytes, in the same order.
+ * `what` names the data that are moved, for messages ("the gradients"). MF_EPEER: a peer has
+ * not answered for parallel.patience seconds, or the library behind the module has failed;
+ * the message names the peers. After MF_EPEER only mf_world_abort may be called. Only one
+ * thread may use a world. */
 #ifndef MF_COMM_WORLD_H
 #define MF_COMM_WORLD_H
 

@@ -56,8 +56,8 @@ typedef struct loader {
     mf_ini *ini;
     mf_arena *arena;
     mf_config_faults judge;
-    bool translated; /* this is the configuration of a run, whose sources may have
-                      * other sections */
+    bool translated; /* this is the configuration of a run: its sources may have sections
+                      * that abbreviate others */
 } loader;
 
 /* Records an error. Returns the status for the caller: MF_OK if reading continues. */
@@ -98,8 +98,8 @@ static void list_sections(const char *const *names, char *out, size_t size)
     }
 }
 
-/* Lists all sections, including those that abbreviate others. [include] is listed for files
- * that are included. */
+/* Lists all sections. In the configuration of a run these include [include], and the sections
+ * that abbreviate others. */
 static void name_sections(const loader *l, const char *names[SECTIONS])
 {
     int n = 0;

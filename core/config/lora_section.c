@@ -38,12 +38,13 @@ int mf_lora_begin(mf_ini *to, const mf_ini_entry *at)
 /* ---- where ---- */
 
 typedef struct names {
-    char text[160]; /* a value in a file has at most this many bytes */
+    char text[160]; /* maximum length of the list plus its NUL; a longer list is refused */
     size_t n;
     bool full;
 } names;
 
-/* Adds a name that is not yet in the list. */
+/* Adds a name unless the list contains it. A word of `targets` is replaced by its linear
+ * layers. Sets `full` if there is no space. */
 static void add(names *l, const char *word, size_t n)
 {
     for (size_t i = 0; i < sizeof targets / sizeof *targets; i++)

@@ -59,9 +59,9 @@ typedef struct mf_section_at {
 } mf_section_at;
 
 /* A section that belongs to a plugin: its name and core's own keys; the other keys belong to
- * the plugin. A section like [regularizer.X] without `plugin` uses the plugin X; `plugin =
- * none` removes the section. [router] and [expert] without `plugin` use the plugin of the
- * default preset. */
+ * the plugin. A section like [regularizer.X] without `plugin` uses the plugin X;
+ * `plugin = none` removes the section. [router] and [expert] without `plugin` use the plugin of
+ * the default preset. */
 typedef struct mf_plugin_section {
     const char *section; /* for example "router", "regularizer.balance" */
     const char *label;   /* for example "balance"; "" for router and expert */
@@ -79,8 +79,6 @@ typedef struct mf_plugin_section {
     const char *const *reserved; /* keys of the section that belong to core,
                                   * for mf_instance_new */
 } mf_plugin_section;
-
-/* no bound except that of the type */
 
 #define MF_NO_BOUND INFINITY /* no bound except that of the type */
 /* Maximum number of steps and of batches, far below 2^63. */

@@ -340,7 +340,8 @@ static int source_of(const sources *s, int entry)
 
 static void mark_section(const sources *s, const char *section)
 {
-    /* [n] the plugin that sources 0 .. i name for the section; NULL: none. */
+    /* plugin[i] is the plugin that the latest of the sources 0 .. i names for the section;
+     * NULL: none of them names one. */
     const char *plugin[MAX_SOURCES] = {NULL};
     mf_ini_entry *const first = mf_ini_first_of(s->ini, section);
     for (const mf_ini_entry *e = first; e; e = mf_ini_next_of(e))

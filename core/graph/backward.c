@@ -8,8 +8,8 @@
  *
  * The backward function of some ops can also recompute the op's output, at little cost
  * (MF_OP_RECOMPUTES_OUT). To use this, a node that reads such an output waits. For y = x W^T
- * only the gradient of x is computed when the node is visited. The gradient of the weights, dW
- * = dy^T x, is computed after the backward function of the op that computed x has run. */
+ * only the gradient of x is computed when the node is visited. The gradient dy^T x of the
+ * weights is computed after the backward function of the op that computed x has run. */
 #include "base/float_control.h"
 #include "graph/third_party.h"
 #include "graph/internal.h"
@@ -424,8 +424,7 @@ static int end_waiting(tape *tp, int at)
 }
 
 /* Stores the gradients of parameters to which no node contributes. If the parameter itself is
- * an output, the gradient is the seed; otherwise it is zero. If runs add to gradients, nothing
- * is stored for the latter. */
+ * an output, the gradient is the seed; otherwise it is zero. */
 static int store_unreached(tape *tp, int n_tensors)
 {
     tp->scope.path = "grad";

@@ -70,9 +70,9 @@ bool mf_op_multiplies_stored(const mf_graph *g, const mf_opdef *op, int n, mf_te
            mf_tensor_is_stored(in[1]);
 }
 
-/* Sets the inputs of an op that has a stored weight as an input. All inputs become f32,
- * except that the rows that are multiplied with the weight become bf16 if the graph has
- * this option. */
+/* Sets the inputs of an op that has a stored weight as an input. All inputs become f32, with
+ * one exception: while gemms use bf16 (g->bf16), the rows that are multiplied with the weight
+ * become bf16. */
 static int fit_stored(mf_graph *g, const mf_opdef *op, int n, mf_tensor *const *in,
                       mf_tensor **out)
 {

@@ -90,8 +90,8 @@ typedef struct mf_exchange {
     size_t in_bytes, out_bytes, small_bytes;
     char *payload;        /* host memory of the payload that is sent; on the CPU a part
                            * of block */
-    char *staging[2];     /* host copies of `in`, used in turn, so inputs can be filled while a
-                           * copy waits */
+    char *staging[2];     /* two host blocks for `in`, used in turn, so inputs can be filled
+                           * while the copy of the other block is pending */
     void *sent[2];        /* events: the copy from that staging block is done */
     uint64_t sends, read; /* sends: number of sends; read: number of sends that a wait has shown
                            * to be complete */

@@ -174,8 +174,8 @@ mf_tensor *mf_graph_grad_leaf(mf_graph *g, mf_param *param)
     return t;
 }
 
-/* If the value is the memory of a leaf with another shape, returns that leaf; otherwise returns
- * the value itself. */
+/* If the value is the output of ops that only give its memory another shape (MF_OP_ALIAS),
+ * returns the value whose memory it is; otherwise returns the value itself. */
 static mf_tensor *behind_aliases(const mf_graph *g, mf_tensor *t)
 {
     while (t->node >= 0 && g->nodes[t->node]->op->flags & MF_OP_ALIAS)

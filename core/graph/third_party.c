@@ -1,6 +1,6 @@
 /* graph/third_party.c: what the program does before and after each call of a plugin's op, and
- * of each composed gradient rule. It takes some nanoseconds: without a hook it stores a pointer
- * and reads a register. */
+ * of each composed gradient rule. Both together take some nanoseconds: without a hook they
+ * store a pointer and read a register. */
 #include "graph/third_party.h"
 #include "graph/internal.h"
 

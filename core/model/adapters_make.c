@@ -390,8 +390,8 @@ static const char *option_of(const void *arg, const char *key)
     return e ? e->value : NULL;
 }
 
-/* Gives an instance the options of the section of the same plugin in the other run. If there
- * are several, the section with the same name is preferred. */
+/* Calls mf_adapter.adopt with the options that the same plugin has in the other run. If several
+ * of its sections use the plugin, the section with the same name is preferred. */
 static int adopt(const mf_adapter_use *u, void *arg)
 {
     const mf_model_settings *c = *(const mf_model_settings *const *)arg;

@@ -75,8 +75,8 @@ static mf_tensor *pick(const attend *x, const char *what, int64_t rows, int64_t 
 }
 
 /* Lists the heads of the packed projection in the order of computation: the queries, keys
- * and values of each group. Returns the number of heads; index has space for active +
- * 2 kv_active. */
+ * and values of each group. Returns the number of heads; index has space
+ * for active + 2 kv_active. */
 static int64_t packed_order(const mf_head_plan *p, int32_t *index)
 {
     int64_t n = 0;
@@ -309,7 +309,7 @@ static mf_tensor *adapted_qkv(const attend *x, const mf_head_group *group, mf_te
     return mf_concat(x->g, 3, part, 1);
 }
 
-/* x [T, n hd] -> x after the norm of queries or keys. `name` is the norm's name in the block
+/* t [T, n hd] -> t after the norm of queries or keys. `name` is the norm's name in the block
  * that owns the weights. */
 static mf_tensor *normed(const attend *x, const char *name, mf_tensor *t, int32_t n)
 {
@@ -388,7 +388,8 @@ static mf_tensor *groups(attend *x, mf_tensor *qkv)
 
 /* ---- adapters ---- */
 
-/* [active,1]: 0 removes a head for a measurement. NULL: the graph has no head_mask input. */
+/* Returns [active,1] f32, in which a 0 removes the head for a measurement. NULL: the graph has
+ * no head_mask input. */
 static mf_tensor *head_mask(const attend *x)
 {
     const mf_head_plan *p = x->plan;

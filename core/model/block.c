@@ -266,8 +266,8 @@ mf_tensor *mf_block_dense(const mf_model *m, mf_graph *g, int32_t layer, mf_tens
     return ffn_linear(m, g, layer, "ffn.w2", "ffn.b2", h, true);
 }
 
-/* Returns fixed sines (Vaswani et al. 2017, section 3.5): column 2i is sin(p / 10000^(2i/d)),
- * column 2i+1 is the cosine. */
+/* Returns fixed sines (Vaswani et al. 2017, section 3.5), one row for each position p: column
+ * 2i is sin(p / 10000^(2i/d)), column 2i+1 is the cosine of the same angle. */
 static mf_tensor *sinusoidal_table(mf_graph *g, int64_t seq, int64_t dim)
 {
     float *table = mf_alloc((size_t)(seq * dim), sizeof *table);

@@ -1,8 +1,8 @@
 /* model/latent.c: computes keys and values from a latent vector c = norm(W x). A head's key is
  * W_k c together with a rotated part that all heads share; its value is W_v c. The cache keeps
- * only c and the rotated part. A graph with a cache applies W_k to queries, since q (W_k c) =
- * (q W_k) c, and applies W_v to the sums over c. So it never recomputes keys and values of
- * past tokens. */
+ * only c and the rotated part. A graph with a cache applies W_k to queries, since
+ * q (W_k c) = (q W_k) c, and applies W_v to the sums over c. So it never recomputes keys and
+ * values of past tokens. */
 #include "model/latent.h"
 #include <stdio.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* model/latent.h: attention whose keys and values come from one latent vector per token
  * (multi-head latent attention; DeepSeek-AI 2024, section 2.1).
  *
- * Parameters in layers.N.attention, with H heads, key width head_dim = n + r (the last r =
- * rope_dims columns are rotated), value width v = value_dim, and d = dim:
+ * Parameters in layers.N.attention, with H heads, d = dim, r = rope_dims, v = value_dim (width
+ * of a value) and n + r = head_dim (width of a key, whose last r columns are rotated):
  *     q.weight [H (n + r), d]; with latent_q = p > 0: q_down.weight [p, d],
  *     q_latent_norm.weight [p], q_up.weight [H (n + r), p]
  *     kv_down.weight [latent + r, d], kv_latent_norm.weight [latent]

@@ -1,5 +1,5 @@
-/* model/layer_config.c: finds the settings of one block. Of several sections that name a block,
- * the last one counts as a whole; keys that it does not set are those of [moe]. */
+/* model/layer_config.c: finds the settings of one block. If several sections name a block, only
+ * the last of them is used. Keys that it does not set have the values of [moe]. */
 #include "model/model_config.h"
 #include <stdio.h>
 #include <string.h>
@@ -113,7 +113,7 @@ int mf_model_block(const mf_model_settings *c, int64_t layer)
     return found;
 }
 
-/* Returns `moe` with the keys that the section sets. */
+/* Returns a copy of `moe` with the values of the keys that the section sets. */
 static mf_moe_config with(const mf_block_section *b, mf_moe_config moe)
 {
     if (b->experts >= 0) moe.experts = b->experts;
@@ -197,7 +197,8 @@ static void judge_layers(mf_config_faults *j, const mf_model_settings *s,
     }
 }
 
-/* Returns the key that changes shapes of parameters; NULL: no key does. */
+/* Returns the name of a key that differs between a and b and changes shapes of parameters;
+ * NULL: no such key differs. */
 static const char *reshapes(const mf_moe_config *a, const mf_moe_config *b)
 {
     if (a->experts != b->experts) return "experts";

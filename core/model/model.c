@@ -45,7 +45,7 @@ mf_dims mf_model_dims_of(const mf_model *m, int32_t layer)
                      .model_dim = c->dim};
 }
 
-/* mf_host.layer_dims */
+/* Implements mf_host.layer_dims: returns the dimensions of a block with experts. */
 static int layer_dims(const void *arg, int32_t layer, mf_dims *ret)
 {
     const mf_model *m = arg;
@@ -111,7 +111,7 @@ static bool looks_ahead(const mf_loaded *plugin)
 }
 
 /* Refuses plugins that read later tokens in a decoder, because the decoder would see the tokens
- * that it must predict. */
+ * that it must predict. moe.force_causal allows them. */
 static int judge_causal(const mf_model *m, const mf_plugin_section *s, const mf_loaded *plugin)
 {
     const mf_model_settings *c = m->config;
@@ -187,8 +187,9 @@ static int new_moe_layers(mf_model *m, bool select_bias)
     return rc;
 }
 
-/* Refuses an instance of the whole model that expects equal layers, if layers differ. flag: the
- * flag of plugins that take their sizes from each record or from mf_host.layer_dims. */
+/* Refuses an instance of the whole model that expects equal layers, if layers differ. flag:
+ * whether the plugin declares that it takes its sizes from each record or from
+ * mf_host.layer_dims; name: the name of this flag. */
 static int judge_unequal(const mf_model *m, const mf_plugin_section *s, bool flag,
                          const char *name)
 {
@@ -347,8 +348,8 @@ int64_t mf_model_experts_of(const mf_model *m, const mf_param *p)
     return mf_model_moe(m->config, layer).experts;
 }
 
-/* Returns the setting that prevents n ranks from sharing the experts; NULL: no setting
- * prevents it. */
+/* Returns text that says what n ranks that share the experts require of the model or of n, and
+ * do not find; NULL: the experts can be shared. */
 static const char *unshared(const mf_model *m, int n)
 {
     const mf_model_settings *c = m->config;

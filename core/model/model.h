@@ -177,8 +177,8 @@ typedef struct mf_cache {
 int mf_cache_new(const mf_model *m, int batch, int max_seq, mf_cache **ret);
 void mf_cache_free(mf_cache *c);
 #define MF_CACHE_NAME 64
-/* Writes the name in the store of the keys (part 0) or values (part 1) of a group of heads.
- * Returns out. */
+/* Writes the name that the keys (part 0) or the values (part 1) of a group of heads have in the
+ * store of the cache. Returns out. */
 const char *mf_cache_name(char out[MF_CACHE_NAME], int32_t layer, int32_t group, int part);
 
 typedef enum mf_mode { MF_MODE_TRAIN, MF_MODE_EVAL, MF_MODE_GENERATE } mf_mode;

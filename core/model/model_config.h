@@ -176,8 +176,8 @@ typedef enum mf_further_task {
 typedef struct mf_model_settings {
     mf_model_config model;
     mf_moe_config moe;
-    const mf_task_section *tasks; /* in order of appearance, without tasks that have task
-                                   * = none */
+    const mf_task_section *tasks; /* in order of appearance, without tasks that have
+                                   * `task = none` */
     int n_tasks;
     mf_plugin_section router, expert;
     const mf_plugin_section *routers; /* [router.NAME], in order of appearance */

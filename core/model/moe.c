@@ -16,8 +16,8 @@ static mf_tensor *selection_score(const mf_moe_layer *layer, mf_graph *g, const 
 }
 
 /* Returns the priority of each assignment, [R], if the first choices of all tokens come before
- * the second choices. Returns NULL if the graph has failed, because assignments have no rank or
- * the router sets priorities. */
+ * the second choices. If assignments have no rank or the router sets priorities, the graph
+ * fails, and the result is NULL. */
 static mf_tensor *rank_priority(mf_graph *g, int64_t priority, const mf_routing *r)
 {
     const bool drawn = priority == MF_PRIORITY_DRAWN;
@@ -121,7 +121,8 @@ static mf_tensor *choose(const mf_moe_layer *layer, const mf_moe_settings *s, mf
         if (r->silent) r->chosen = divide(s, g, r->chosen, out);
         return r->chosen ? own_gates(s, g, r) : NULL;
     }
-    /* A router sets one of the three, so NULL means that the softmax got no memory. */
+    /* A router that does not choose the experts sets prob or logits. So if prob is NULL here,
+     * the softmax of the logits got no memory. */
     if (!r->prob) return NULL;
     r->rows = r->tokens * r->top_k;
     mf_tensor *score = selection_score(layer, g, r);
@@ -131,9 +132,9 @@ static mf_tensor *choose(const mf_moe_layer *layer, const mf_moe_settings *s, mf
     return gates_of(s, g, out, NULL, r->top_k);
 }
 
-/* Returns the k of the formulas: the number of assignments per token that the configuration or
- * the router requests. Assignments are not counted in three cases: the router has one per
- * expert and leaves some unused (relu), some are silent, or experts choose tokens. */
+/* Returns the k of the formulas: the number of assignments per token that the router makes. In
+ * three cases it is the configured number instead: the router has one assignment per expert and
+ * leaves some unused (relu), some assignments are silent, or experts choose tokens. */
 static int wanted_per_token(const mf_router_in *in, const mf_routing *r)
 {
     const int slots = r->token ? 0 : r->rows / r->tokens;
@@ -145,10 +146,12 @@ static mf_tensor *reals(mf_graph *g, const mf_routing *r)
     return mf_clamp(g, mf_sum(g, r->mask, MF_ALL, false), 1, 1e30);
 }
 
-/* Returns the capacity of each expert, [E]: C0 (mf_capacity_of), or C0 + min(a max(0, n_i - T k
- * / E), limit C0) if capacity is adaptive. T is the number of tokens that are not padding, n_i
- * the number of assignments to expert i, a is moe.adaptive_capacity and limit
- * is moe.adaptive_limit. */
+/* Returns the capacity of each expert, [E]: C0 (mf_capacity_of), or if capacity is adaptive
+ *
+ *     C0 + min(a max(0, n_i - T k / E), limit C0)
+ *
+ * T is the number of tokens that are not padding, n_i the number of assignments to expert i, a
+ * is moe.adaptive_capacity and limit is moe.adaptive_limit. */
 static mf_tensor *capacity(const mf_moe_settings *s, mf_graph *g, const mf_router_in *in,
                            const mf_routing *r)
 {
@@ -333,7 +336,7 @@ static void add_metrics(const mf_moe_settings *s, mf_graph *g, const mf_router_i
     mf_graph_metrics(g, false);
 }
 
-/* The gates in the order of dispatched assignments, [R,1]. */
+/* Returns the gates in the order of dispatched assignments, [R,1]. */
 static mf_tensor *grouped_gates(mf_graph *g, mf_tensor *gate, const mf_row_groups *groups)
 {
     const mf_row_groups rows = {.token = groups->order, .place = groups->place};
@@ -542,7 +545,8 @@ static void show_outputs(mf_graph *g, const mf_row_groups *groups, mf_tensor *y,
     mf_tensor *zero = mf_graph_const(g, MF_I32, mf_shape1(1), numbers),
               *one = mf_graph_const(g, MF_I32, mf_shape1(1), numbers + 1);
     mf_tensor *used =
-        mf_add(g, mf_minimum(g, groups->token, zero), one); /* 1, or past the end 0 */
+        mf_add(g, mf_minimum(g, groups->token, zero), one); /* 1 for used rows, 0 for rows
+                                                             * past offset[E] */
     mf_tensor *row = mf_mul(g, mf_add(g, mf_arange(g, r->rows), one), used);
     r->expert_out = mf_gather_rows(g, y, mf_sub(g, row, one));
     r->offset = groups->offset;
@@ -634,7 +638,7 @@ int mf_moe_build(const mf_moe_layer *layer, const mf_moe_settings *s, mf_graph *
     }
     if (mf_graph_status(g) != MF_OK) return mf_graph_status(g);
 
-    mf_router_in rows = *in; /* its x: what is dispatched to experts */
+    mf_router_in rows = *in; /* rows.x becomes what is dispatched to the experts */
     if (layer->down) rows.x = mf_moe_down(layer, s, g, in->x);
     mf_expert_in ein = {.size = sizeof ein,
                         .batch = in->batch,

@@ -31,8 +31,8 @@ typedef struct mf_moe_layer {
     /* live options of the block, which several layers may share */
     const double *top_k, *capacity_factor;
     mf_ctx *router, *expert;
-    mf_ctx *shared;              /* shared experts; NULL: the layer has none */
-    mf_param *shared_gate;       /* [shared_experts, d]; NULL: gates are 1 */
+    mf_ctx *shared;        /* shared experts; NULL: the layer has none */
+    mf_param *shared_gate; /* [shared_experts, d]; NULL: gates are 1 */
     /* with moe.latent: [l,d], [d,l], and [l] or NULL */
     mf_param *down, *up, *latent_norm;
     mf_param *select_bias;       /* [E], NULL unless a controller requests it */
@@ -173,8 +173,9 @@ void mf_moe_tally_reset(mf_moe_tally *t);
 /* Adds the values of the last run, which must have been a run with metrics. */
 void mf_moe_tally_add(mf_moe_tally *t, const mf_moe_out *out);
 /* Converts the sums to numbers. mf_moe_tally_put writes them to out [mf_moe_tally_numbers].
- * mf_moe_tally_take adds such numbers, from a tally with `labels`, to the sums. So the runs of
- * several processes are added in one order, as if one process had made them. */
+ * mf_moe_tally_take adds such numbers to the sums; `labels` is the number of labels of the
+ * tally that has written them. So the runs of several processes are added in one order, as if
+ * one process had made them. */
 int64_t mf_moe_tally_numbers(const mf_moe_tally *t);
 void mf_moe_tally_put(const mf_moe_tally *t, double *out);
 void mf_moe_tally_take(mf_moe_tally *t, int32_t labels, const double *in);
@@ -183,8 +184,9 @@ void mf_moe_tally_take(mf_moe_tally *t, int32_t labels, const double *in);
 #define MF_MOE_SHARES 4
 void mf_moe_tally_stats(const mf_moe_tally *t, float *shares, mf_layer_stats *ret);
 
-/* Returns the normalised mutual information of a table of counts [n,m], 2 I / (H_rows +
- * H_columns). The result is NaN for an empty table, and 0 if either side is constant. */
+/* Returns the normalised mutual information of a table of counts [n,m],
+ * 2 I / (H_rows + H_columns). The result is NaN for an empty table, and 0 if either side
+ * is constant. */
 double mf_nmi(const double *counts, int32_t n, int32_t m);
 
 /* Tallies of core.

@@ -1,14 +1,14 @@
-/* model/moe_latent.c: the linear layers around routed experts of a latent width. Layers that
- * share experts share these layers, too. */
+/* model/moe_latent.c: the linear layers around routed experts of a latent width. MoE layers
+ * that share experts share these linear layers, too. */
 #include <math.h>
 #include <stdio.h>
 #include "model/moe.h"
 #include "ops/gemm.h"
 #include "ops/ops.h"
 
-#define NORM_EPS 1e-5 /* of the norm of the latent rows */
+#define NORM_EPS 1e-5 /* epsilon of the norm of the latent rows */
 
-/* Declares a parameter; layers that share weights get the same one. */
+/* Declares a parameter; layers that share weights get the same parameter. */
 static int declare(mf_store *store, int from, const char *name, mf_shape shape, mf_init init,
                    mf_param **ret)
 {

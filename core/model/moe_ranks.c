@@ -93,7 +93,8 @@ mf_tensor *mf_moe_shared_experts(const mf_moe_layer *layer, const mf_expert_rank
     all.experts = in->experts / e->ranks;
     all.x = mf_expert_send(g, &routes, in->x);
     all.gate = in->gate ? mf_expert_send(g, &routes, in->gate) : NULL;
-    all.token = NULL; /* the tokens belong to other batches */
+    all.token = NULL; /* the rows come from the batches of several ranks, so token indices have
+                       * no meaning here */
     mf_tensor *y = e->merged ? call_merged(layer, &w, g, &routes, &all)
                              : call_apart(layer, &w, g, &routes, &all);
     return y ? mf_expert_return(g, &routes, y) : NULL;

@@ -35,7 +35,8 @@ static double yarn_share(const mf_model_config *c, int64_t n, int64_t i)
     return 1 - between(((double)i - low) / (high - low), 0, 1);
 }
 
-/* Returns the same share, computed from the number of turns (Llama 3). */
+/* Returns the share of the unscaled angle in the angle of pair i, computed from the number of
+ * turns (Llama 3). */
 static double llama_share(const mf_model_config *c, int64_t n, int64_t i)
 {
     const double turns =

@@ -210,8 +210,9 @@ int mf_moe_tallies_declare(mf_plughost *h, int32_t layer, int32_t experts, bool 
     return rc == MF_OK && losses ? mf_tallies_declare(h, full, mf_shape2(experts, 2), 0) : rc;
 }
 
-/* Returns the bias with which the expert would be among the token's k experts, minus the
- * token's score; NULL if all experts are chosen. */
+/* Returns [T,E], the bias above which the expert would be among the token's k experts: the
+ * largest selection value of the experts that were not chosen, minus the expert's score. NULL
+ * if each token gets all experts. */
 static mf_tensor *required(mf_graph *g, const mf_routing *r, mf_tensor *selects)
 {
     const int k = r->top_k;

@@ -51,7 +51,8 @@ void mf_walk_add(mf_walk *w, mf_shape from)
     mf_walk_add_strides(w, from.rank, stride);
 }
 
-/* Whether one step of dimension i is as long as all steps of dimension i + 1 together. */
+/* Whether for each operand one step of dimension i is as long as all steps of the next
+ * dimension together. */
 static bool even(const mf_walk *w, int i)
 {
     for (int o = 0; o < w->operands; o++)

@@ -11,8 +11,8 @@
 #include "plugin/instance_internal.h"
 #include "plugin/rules.h"
 
-/* Copies row `from` [n] to row `to`, and adds normal numbers of this size relative to the root
- * mean square of the row. The numbers depend on the parameter's name, the step and `to`. */
+/* Copies row `from` [n] to row `to`, and adds normal numbers times `noise` times the root mean
+ * square of row `from`. The numbers depend on the parameter's name, the step and `to`. */
 static void copy(const mf_ctx *ctx, const mf_param *p, float *v, int64_t n, int64_t to,
                  int64_t from, double noise)
 {

@@ -301,8 +301,6 @@ void mf_crash_report_to(int fd)
 }
 
 /* slices of the time limit: a process that was stopped loses only one slice */
-
-/* slices of the time limit: a process that was stopped loses only one slice */
 enum { SLICES = 8 };
 static _Atomic int64_t patience; /* time limit in seconds; 0: no limit */
 
@@ -338,7 +336,7 @@ int mf_crash_patience(int64_t seconds)
     if (!watching) return MF_OK;
     patience = seconds > 0 ? seconds : 0;
     if (begun || seconds <= 0) return MF_OK;
-    /* Signals must be handled by the threads that compute. */
+    /* The new thread blocks all signals, so that the threads that compute handle them. */
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &was);
     const int why = pthread_create(&thread, NULL, watch_time, NULL);

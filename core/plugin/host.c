@@ -382,7 +382,7 @@ static int32_t host_history(mf_ctx *ctx, const char *metric, int32_t n, double *
 
 static const void *host_extension(const char *id)
 {
-    (void)id; /* this version has no drafts */
+    (void)id; /* this version has no draft interfaces */
     return NULL;
 }
 

@@ -28,7 +28,7 @@ typedef struct mf_kept_change {
     char reason[96];
 } mf_kept_change;
 
-/* A live option that an instance needs, as it declared. */
+/* A live option that an instance has declared to need. */
 typedef struct mf_live_need {
     const char *option, *by; /* by: path of the instance */
 } mf_live_need;
@@ -115,8 +115,8 @@ struct mf_ctx {
 
 /* Makes space for one more element of a list, by doubling it; false without memory. */
 bool mf_plughost_grow(void **list, int n, int *room, size_t size);
-const char *mf_plughost_slashed(mf_plughost *h, const mf_param *p); /* returns for
-                                                     * example "/layers.0.router.weight" */
+/* Returns the parameter's name after a slash: for example "/layers.0.router.weight". */
+const char *mf_plughost_slashed(mf_plughost *h, const mf_param *p);
 void mf_plughost_ask_rebuild(mf_ctx *ctx, const char *reason);
 void mf_plughost_want_rebuild(mf_plughost *h, const char *by, const char *reason);
 int mf_plughost_keep_metric(mf_ctx *ctx, const mf_graph *g, const char *name, mf_tensor *value);

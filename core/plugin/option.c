@@ -201,7 +201,7 @@ static int set_value(const mf_option *o, void *conf, mf_arena *arena, const char
         store_int(o, conf, yes);
         return MF_OK;
     case MF_OPT_ENUM:
-        /* If one of the two words is yes or no, their other spellings are accepted, too. */
+        /* If the first two words are no and yes, their other spellings are accepted, too. */
         if (!word_index(o, text, &whole)) {
             if (strcmp(o->choices[0], "no") != 0 || !o->choices[1] ||
                 strcmp(o->choices[1], "yes") != 0 || !mf_parse_bool(text, &yes))

@@ -72,7 +72,8 @@ void mf_output_needed(void)
     if (!out.watched || out.on) return;
     out.results = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 64);
     out.apart = memfd_create("plugin output", MFD_CLOEXEC);
-    /* output of plugins is not separated in this case */
+    /* Without the copy of descriptor 1 or without the file in memory, output of plugins is
+     * not separated. */
     if (out.results < 0 || out.apart < 0) return;
     out.on = true;
     mf_third_party_around = (mf_third_party_hook){mf_output_begin, end_op};

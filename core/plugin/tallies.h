@@ -37,10 +37,10 @@ int mf_tallies_count(mf_plughost *h, const char *full, mf_tensor *part);
 void mf_tallies_forget(mf_plughost *h, const mf_graph *g); /* does what
                                                             * mf_plughost_forget describes */
 
-/* Adds the parts of a run to whole and real, vectors of the lengths above. The run is the run
- * in the slot of its graph (mf_graph_collect), or, with mf_graph_run without `queued`, the last
- * run. A number of `whole` becomes NaN for a part that is not whole or too large, and Inf for a
- * part that is not finite. */
+/* Adds the parts of a run to whole and real, vectors of the lengths that mf_tallies_numbers
+ * returns. The run is the run in the slot of its graph (mf_graph_collect), or, with
+ * mf_graph_run without `queued`, the last run. A number of `whole` becomes NaN for a part that
+ * is not whole or too large, and Inf for a part that is not finite. */
 void mf_tallies_read(mf_plughost *h, const mf_graph *g, int slot, double *whole, double *real);
 /* The sums of the last step, which the caller writes. A pointer is NULL if its vector has
  * no elements. */

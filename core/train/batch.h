@@ -15,9 +15,10 @@ typedef struct mf_batch {
     int32_t *positions; /* [N] position within the sequence, from 0 */
     int32_t *sequence;  /* [N] index of the example in the batch */
     int32_t *segments;  /* [N] segments set by mf_batch_segments; else 0 */
-    int32_t *since;     /* [N] position in the example at which its document
-                                          * begins; always 0 with one document */
-    int32_t *labels;    /* [N] topic of the input token; -1: unknown */
+    /* [N] position in the example at which the token's document begins; always 0 with
+     * one document */
+    int32_t *since;
+    int32_t *labels; /* [N] topic of the input token; -1: unknown */
     /* [B] class of the example; -1: no class, or padding. */
     int32_t *classes;
     float *values; /* [B] number of the example; NaN: no number */
@@ -36,7 +37,7 @@ int mf_batch_new(int32_t rows, int32_t seq, mf_batch **ret);
 void mf_batch_free(mf_batch *b);
 /* Sets `segments`: the number of separators before each token in its example. So a separator
  * belongs to the segment that it ends. The segment is 0 at padding, and everywhere if separator
- * < 0. */
+ * is negative. */
 void mf_batch_segments(mf_batch *b, int32_t separator);
 /* Copies a batch into the inputs of a graph of the same shape. */
 void mf_batch_feed(const mf_batch *b, mf_model_graph *mg);

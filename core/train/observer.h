@@ -62,7 +62,6 @@ typedef struct mf_step_result {
     mf_named_value *regularizers; /* values without their weights; name NULL: the model does not
                                    * have the regularizer */
 
-    /* number of MoE layers */
     int32_t n_layers;             /* number of MoE layers */
     const mf_layer_stats *layers; /* statistics of the latest step in which they
                                    * were requested */

@@ -74,7 +74,7 @@ struct mf_trainer {
     mf_comm_piece *pieces; /* [6 ranks] */
     double *numbers;       /* [accumulate][n_numbers] measurements of the micro-batches */
     int64_t n_numbers, numbers_room;
-    double speed; /* speed, set by mf_trainer_finish */
+    double speed; /* tokens per second of the training, set by mf_trainer_finish */
 };
 
 /* The two parts of a step. mf_trainer_gradients runs the micro-batches of this process.

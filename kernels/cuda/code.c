@@ -67,7 +67,8 @@ int mf_cuda_code_launch(mf_device *d, void *stream, void *kernel, const mf_kerne
     const dim3 block = {l->block[0], l->block[1], l->block[2]};
     void *list[] = {(void *)(uintptr_t)args};
     int rc = MF_OK;
-    /* Up to 48 KiB need no permission, but the limit includes the kernel's static memory. */
+    /* Up to 48 KiB need no permission, but they include the kernel's static memory, whose size
+     * is not known here. So permission is always requested. */
     if (l->shared_bytes > 0)
         rc = mf_cuda_judge(mf_cuda_of(d),
                            cudaFuncSetAttribute(kernel,

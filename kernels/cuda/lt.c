@@ -167,7 +167,7 @@ static cublasStatus_t prefer(cublasLtMatmulPreference_t ret, const form *f)
     return s;
 }
 
-/* Requests the algorithm of a plan whose descriptors exist. */
+/* Requests the algorithm of a plan whose descriptors exist; sets `own` if cuBLASLt has none. */
 static cublasStatus_t choose(const mf_cuda_lt *p, plan *l)
 {
     cublasLtMatmulPreference_t preference;

@@ -1,7 +1,10 @@
 /* norm.c: norms of rows.
  *
- * Gradients of RMS and L2: y = w a f, where f is a function of a . a. With g = w dy, da = f g +
- * 2 a (g . a) df/d(a . a). Each function below has the result for its own f. */
+ * Gradients of RMS and L2: y = w a f, where f is a function of a . a. With g = w dy,
+ *
+ *     da = f g + 2 a (g . a) df/d(a . a)
+ *
+ * Each function below has the result for its own f. */
 #include <math.h>
 
 #include "kernels/ref/ref.h"

@@ -22,7 +22,8 @@ static void uniform(const mf_kctx *x, uint64_t stream, int64_t n, float *out)
         out[i] = uniform_of(word_of(x, stream, i));
 }
 
-/* Box-Muller: words 2j and 2j + 1 give the normals 2j (cosine) and 2j + 1 (sine). */
+/* Box-Muller: words 2j and 2j + 1 become two normals, number 2j by the cosine and 2j + 1 by
+ * the sine. */
 static void normal(const mf_kctx *x, uint64_t stream, int64_t n, float *out)
 {
     for (int64_t i = 0; i < n; i++) {

@@ -6,8 +6,9 @@
  * A begins as U(-1, 1) / sqrt(in), B begins at 0, so a new adapter changes nothing. Weights of
  * experts have one A and B for each expert. Heads that are switched off are not computed: only
  * the rows of B (for q, k and v) or the columns of A (for o) that belong to active heads are
- * used. The layer's own weights are also trained, unless they are frozen. Parameters: r (in +
- * out) for each layer, or for each expert of a layer of experts. */
+ * used. The layer's own weights are also trained, unless they are frozen.
+ *
+ * Parameters: r (in + out) for each layer, or for each expert of a layer of experts. */
 #include <moefw/moefw.h>
 #include <math.h>
 #include <stdio.h>

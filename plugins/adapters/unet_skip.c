@@ -2,12 +2,14 @@
  * (U-Net: Ronneberger et al. 2015; in transformers: Adaptive Transformer with Sentinel Gates,
  * section 2.2, and repository CambrianTech/sentinel-ai).
  *
- *     form = linear:   h' = W [h_enc; h] + b, at first h' = h; h_enc: output of block i
- *     form = residual: h' = h + s (W [h; h_enc] + b); h_enc: the value after its attention
+ *     form = linear:   h' = W [h_enc; h] + b;         h_enc: output of block i
+ *     form = residual: h' = h + s (W [h; h_enc] + b); h_enc: block i after attention
  *
- * s is scale times a factor that depends on the progress p through the second half: 1 - p / 2
- * (deeper_less), 1 + p (deeper_more) or 1. scale = 0 switches skips of both forms off.
- * Parameters: (2 d + 1) d per block of the second half. */
+ * h is the input of block N - 1 - i, and h' replaces it. With form = linear, W and b start such
+ * that h' = h. s is scale times a factor that depends on the progress p through the second
+ * half: 1 - p / 2 (deeper_less), 1 + p (deeper_more) or 1; p is 0 in the first block of this
+ * half. scale = 0 switches skips of both forms off. Parameters: (2 d + 1) d per block of the
+ * second half. */
 #include <moefw/moefw.h>
 #include <math.h>
 

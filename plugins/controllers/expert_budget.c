@@ -3,14 +3,13 @@
  *
  *     b_e += rate (budget / (k N) - n_e / (k T))     for the first N experts
  *
- * n_e of the T tokens chose expert e, and k is the mean number of experts of a token. N =
- * moe.experts - `free`, where `free` is the number of the experts at the end that cost nothing
- * (zeros and copies of the expert plugin `mixed`). The bias moves each of the N experts to its
- * share of the budget, so their sum becomes the budget. The bias of the other experts stays 0,
- * and the router alone divides the remaining assignments among them. The report names a PID
- * controller, and prints only this part of it. In the report rate falls during training; the
- * controller schedule can do this. A loss that balances all experts equally works against
- * this controller. */
+ * n_e of the T tokens chose expert e, and k is the mean number of experts of a token. The last
+ * `free` experts cost nothing (zeros and copies of the expert plugin `mixed`), so N is
+ * moe.experts - free. The bias moves each of the N experts to its share of the budget, so their
+ * sum becomes the budget. The bias of the other experts stays 0, and the router alone divides
+ * the remaining assignments among them. The report names a PID controller, and prints only this
+ * part of it. In the report rate falls during training; the controller schedule can do this. A
+ * loss that balances all experts equally works against this controller. */
 #include <moefw/moefw.h>
 #include <stdio.h>
 

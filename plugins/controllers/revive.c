@@ -1,15 +1,17 @@
-/* revive: gives experts that have got no tokens for a while the weights of the busiest expert.
+/* revive: experts that few assignments have chosen for a while get the weights of the
+ * busiest experts.
  *
  *     idle_e = idle_e + 1 if expert e was chosen for less than threshold / E of the
  *     assignments of a step, else 0;   at idle_e = patience:  W_e = W_b + noise rms(W_b) n
  *
- * b is the expert with the most assignments in the step; a second idle expert gets the next
- * one, and so on. n is drawn from N(0, 1). All parameters layers.N.expert.* that belong to
- * single experts are copied, and with copy_router = yes row b of layers.N.router.weight. The
- * optimizer's moments of these rows are set to 0, so the new expert does not continue in the
- * direction of the old one. idle is saved with the model. patience is a number of
- * calls, so with every = n it is that many times n steps. The number of experts may differ
- * between layers. */
+ * b is the expert with the most assignments in the step. If several experts of a layer reach
+ * patience in the same step, the first one gets the weights of b, the second one those of the
+ * expert with the second most assignments, and so on. n is drawn from N(0, 1). All parameters
+ * layers.N.expert.* that belong to single experts are copied, and with copy_router = yes row b
+ * of layers.N.router.weight. The optimizer's moments of these rows are set to 0, so the new
+ * expert does not continue in the direction of the old one. idle is saved with the model, and
+ * counts calls of the controller: with every = n it grows by 1 in n steps. The number of
+ * experts may differ between layers. */
 #include <moefw/moefw.h>
 #include <stdio.h>
 
@@ -39,7 +41,8 @@ static int init(void *self_, mf_ctx *ctx, const void *conf_, const mf_dims *dims
     return mf->buffer(ctx, "idle", mf_shape2(dims->moe_layers, self->experts), MF_ZEROS);
 }
 
-/* Returns the expert with the most assignments that is below rank `turn` in their order. */
+/* Returns the expert at position `turn`, from 0, in the order of falling numbers of
+ * assignments; if two have the same number, the lower index is first. */
 static int32_t busiest(const mf_layer_stats *s, int32_t turn)
 {
     int32_t best = 0;

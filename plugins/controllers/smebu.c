@@ -17,7 +17,8 @@ typedef struct {
 
 typedef struct {
     const conf *c;
-    int32_t layers, width; /* of the velocity: layers, and the most experts of a layer */
+    int32_t layers, width; /* shape of the velocity: number of layers, and largest number of
+                            * experts of a layer */
 } controller;
 
 static int init(void *self_, mf_ctx *ctx, const void *conf_, const mf_dims *dims)

@@ -14,8 +14,11 @@
  * are dropped. The shared layer is computed for each assignment. Weights W1 and W3 are one
  * after the other in "w13" [2h,d], and their A is "lora.w13.a".
  *
- * Parameters: 3 d h shared (2 d h + h + d, d d), and rank (4 d + 2 h, rank (2 d + 2 h), 2 rank
- * d) of each expert. */
+ * Parameters of the shared layer, and of each expert:
+ *
+ *     form = swiglu                   3 d h                             3 rank (d + h)
+ *     form = relu, gelu, gelu_tanh    2 d h, + h + d with bias = yes    2 rank (d + h)
+ *     form = linear                   d d                               2 rank d */
 #include <moefw/moefw.h>
 #include <math.h>
 #include <stdio.h>
@@ -32,7 +35,7 @@ typedef struct {
     const conf *c;
 } expert;
 
-/* Declares one A [E,rank,in] and one B [E,out,rank]. */
+/* lora_in declares the matrices A [E,rank,in] of a weight, and lora_out the B [E,out,rank]. */
 static int lora_in(mf_ctx *ctx, const mf_dims *dims, const char *name, int64_t in, int64_t rank)
 {
     return mf->param(ctx, name, mf_shape3(dims->experts, rank, in),

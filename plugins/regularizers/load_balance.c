@@ -113,7 +113,7 @@ static mf_tensor *assignments(mf_graph *g, const mf_routing *r, mf_tensor *of)
     return mf_sum(g, mf_reshape(g, hot, mf_shape3(r->tokens, k, r->experts)), 2u, false);
 }
 
-/* mean over sequences with tokens of E sum_e f_e P_e */
+/* Returns the mean of E sum_e f_e P_e over the sequences that contain tokens. */
 static mf_tensor *of_sequences(const regularizer *self, mf_graph *g, const mf_routing *r)
 {
     const conf *c = self->c;

@@ -34,7 +34,7 @@ static int init(void *self, mf_ctx *ctx, const void *conf_, const mf_dims *dims)
 
 #define MAX_EXPERTS 512
 
-/* W W^T with a zero diagonal, W W^T - I, or N N^T - I. */
+/* Returns W W^T with a zero diagonal, W W^T - I, or N N^T - I, as `form` says. */
 static mf_tensor *residue(const conf *c, mf_ctx *ctx, mf_graph *g, mf_tensor *w)
 {
     const int64_t E = mf->shape(w).dim[0];

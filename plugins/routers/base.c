@@ -6,13 +6,14 @@
  *     gate = sigmoid(s[t,e(t)])
  *
  * Each token has one expert, regardless of top_k. In the released code (fairseq, base_layer.py)
- * an expert has its own residual branch, and its output is mixed with its input: a (x + f(x)) +
- * (1 - a) x. This equals x + a f(x), the result of a gate in a block with a residual branch.
- * The released code distributes tokens randomly over devices, and each device assigns its own
- * tokens; here the tokens of a micro-batch are assigned together. Their number need not be a
- * multiple of E. The sum of the scores is smaller than the maximum by at most a thousandth of
- * the scores' range for each token. Ties and the order of bids depend on indices only; scores
- * that are not finite count as the lowest. P of the record is softmax(s). Parameters: E d. */
+ * an expert has its own residual branch, and its output is mixed with its input:
+ * a (x + f(x)) + (1 - a) x. This equals x + a f(x), the result of a gate in a block with a
+ * residual branch. The released code distributes tokens randomly over devices, and each device
+ * assigns its own tokens; here the tokens of a micro-batch are assigned together. Their number
+ * need not be a multiple of E. The sum of the scores is smaller than the maximum by at most a
+ * thousandth of the scores' range for each token. Ties and the order of bids depend on indices
+ * only; scores that are not finite count as the lowest. P of the record is softmax(s).
+ * Parameters: E d. */
 #include <moefw/moefw.h>
 #include <math.h>
 
@@ -56,8 +57,9 @@ static int64_t lowest(const auction *a, int64_t e)
     return at;
 }
 
-/* Token t bids for its best expert. The bid is increased by the difference to the second best
- * expert. Returns the token that loses its expert, or -1. */
+/* Token t bids for the expert that has the largest value for it. The bid is the expert's price,
+ * plus the difference to the second largest value, plus step. Returns the token that loses its
+ * place at the expert; -1: none. */
 static int32_t bid(auction *a, const float *s, int32_t t, float step)
 {
     int64_t best = 0;

@@ -6,10 +6,11 @@
  *
  * n is 1 with renormalize = no, and with renormalize = auto if k = 1. In training the experts
  * that are not chosen are computed, too, so that the router learns from their outputs. These
- * experts count nowhere and do not learn from this computation. `others` limits them to the
- * most probable ones. The result is a straight-through gradient of the choice. In evaluation it
- * is the router `linear`. moe.renormalize has no effect. In training a layer costs E / k times
- * as much in the forward pass, or (k + n) / k times with others = n. Parameters: E d. */
+ * experts count nowhere and do not learn from this computation. With others = m they are only
+ * the m most probable ones. The result is a straight-through gradient of the choice. In
+ * evaluation it is the router `linear`. moe.renormalize has no effect. In training a layer
+ * costs E / k times as much in the forward pass, or (k + m) / k times with others = m.
+ * Parameters: E d. */
 #include <moefw/moefw.h>
 #include <stdio.h>
 

@@ -9,16 +9,16 @@
  *     mode = matrix    logits = first E elements of s H n(x) (the paper's first attempt, which
  *                      sends nearly all tokens to one expert; only the norm has parameters)
  *
- * s is 1/sqrt(size) if scale = orthogonal, else 1. n is LayerNorm or the identity. k_experts >
- * 0 keeps that many largest logits of a token and sets the probabilities of the others to 0.
- * The paper's count, 101,000, is that of the MLP router: the paper's run had no Wp, so its
- * Hadamard step had no parameters.
+ * s is 1/sqrt(size) if scale = orthogonal, else 1. n is LayerNorm or the identity. If k_experts
+ * is above 0, the k_experts largest logits of a token are kept, and the probabilities of its
+ * other experts are 0. The paper's count, 101,000, is that of the MLP router: the paper's run
+ * had no Wp, so its Hadamard step had no parameters.
  *
- * start = kaiming draws weights and biases from U(-1/sqrt(fan_in), 1/sqrt(fan_in)), start =
- * normal draws weights from N(0, init_std) and sets biases to zero. The defaults (walsh, no
- * scale, GELU, kaiming) are nearest to the published values for N(0,1) input: mean entropy
- * 1.110 and mean top-2 probability .398, compared with 1.1003 and .4152 (distance .020). Two
- * random starts differ by .027 and .004. */
+ * start = kaiming draws weights and biases from U(-1/sqrt(fan_in), 1/sqrt(fan_in)), and
+ * start = normal draws weights from N(0, init_std) and sets biases to zero. The defaults
+ * (walsh, no scale, GELU, kaiming) are nearest to the published values for N(0,1) input: mean
+ * entropy 1.110 and mean top-2 probability .398, compared with 1.1003 and .4152 (distance
+ * .020). Two random starts differ by .027 and .004. */
 #include <moefw/moefw.h>
 #include <math.h>
 #include <stdlib.h>

@@ -59,8 +59,8 @@ static mf_tensor *cv_squared(mf_graph *g, mf_tensor *v, int64_t n)
     return mf_div(g, var, mf_affine(g, mf_square(g, mean), 1, 1e-10));
 }
 
-/* The same for v [B,E], where only sequences with real [B,1] = 1 count; the other sequences
- * must have v = 0. */
+/* Like cv_squared, for v [B,E], but only sequences with real [B,1] = 1 count; the other
+ * sequences must have v = 0. */
 static mf_tensor *cv_squared_of(mf_graph *g, mf_tensor *v, mf_tensor *real, int64_t experts)
 {
     mf_tensor *n = mf_scale(g, mf_sum(g, real, MF_ALL, false), (double)experts);

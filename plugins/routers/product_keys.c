@@ -10,8 +10,9 @@
  * k best pairs are among the pairs of the k best i and the k best j, which saves work for very
  * many experts. With up to 4096 experts all sums are computed, with the same result. With k = 1
  * the softmax over one logit would always be 1, so the gate is then the softmax over all
- * experts, unless moe.renormalize = yes. Parameters: 2 key_dim d (+ 4 key_dim) + (rows +
- * columns) key_dim. */
+ * experts, unless moe.renormalize = yes.
+ *
+ * Parameters: 2 key_dim d (+ 4 key_dim) + (rows + columns) key_dim. */
 #include <moefw/moefw.h>
 
 enum { NONE, LAYERNORM };

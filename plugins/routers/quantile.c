@@ -6,8 +6,8 @@
  * parameter. Let a be a token's (k+1)-th largest s + b. With a bias of more than a - s_e the
  * token would have chosen expert e. After each step b_e becomes the k/E quantile of a - s_e
  * over all tokens of the step, minus the mean of all b. If nothing else changed, each expert
- * would get its share. The quantile is computed from a histogram of `bins` bins between min b -
- * 1 and max b + 1, as if numbers were uniform within a bin. The histogram is a tally. It covers
+ * would get its share. The quantile is computed from a histogram of `bins` bins from min b - 1
+ * to max b + 1, as if numbers were uniform within a bin. The histogram is a tally. It covers
  * the whole step for any number of micro-batches and ranks. Parameters: E d; b is saved with
  * the model. */
 #include <moefw/moefw.h>

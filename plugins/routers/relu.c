@@ -75,8 +75,8 @@ static int route(void *self_, mf_ctx *ctx, mf_graph *g, const mf_router_in *in, 
     mf_tensor *zero = mf_affine(g, mf_stop_gradient(g, gate), 0, 0);
     mf_tensor *used = mf_greater(g, mf_stop_gradient(g, gate), zero); /* [T,E] 0 or 1 */
 
-    /* Assignment (t,e) has expert e if it is used, else -1: the number is used * (e + 1)
-     * - 1. */
+    /* Assignment (t,e) has expert e if it is used, else -1. This number
+     * is used * (e + 1) - 1. */
     mf_tensor *expert = mf_mul(g, used, mf->constant(g, MF_F32, mf_shape2(1, E), number));
     expert = mf_cast(g, mf_affine(g, expert, 1, -1), MF_I32);
     out->expert = mf_reshape(g, expert, mf_shape1(T * E));

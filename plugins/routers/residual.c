@@ -9,8 +9,8 @@
  * values (two_layers = yes: the default of the released code). The last zero_experts experts
  * return 0 (expert plugin `mixed`, where they are the last). Their gates are set to 0 before
  * the division, so the other experts of the token share the whole gate, as in the released code
- * (1; the published layer has one). If all chosen experts are zero experts, all gates are 0.
- * With zero_experts above 0 the router chooses experts itself, and moe.renormalize has
+ * (the published layer has 1 zero expert). All gates are 0 if all chosen experts are zero
+ * experts. With zero_experts above 0 the router chooses experts itself, and moe.renormalize has
  * no effect.
  *
  * balance_weight > 0 adds the loss of the paper (eq. 7), balance_weight sum_e h_e f_e P_e. f_e

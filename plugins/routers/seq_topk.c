@@ -13,8 +13,8 @@
  *
  * The experts of a token depend on all tokens of its sequence, including later tokens. So a
  * causal decoder refuses this router unless moe.force_causal = yes. The paper's decoding, which
- * carries a budget from token to token, is not implemented. Work grows with n E; from n k =
- * 4096 on it takes much longer. Parameters: E d. */
+ * carries a budget from token to token, is not implemented. Work grows with n E; if n k is at
+ * least 4096, it takes much longer. Parameters: E d. */
 #include <moefw/moefw.h>
 
 enum { LOGIT, SOFTMAX, SIGMOID };

@@ -2,12 +2,12 @@
  *
  *     s = sigmoid(W x), choose the k largest of s + b, gate = s / (sum of the chosen s) * scale
  *
- * score = sqrt_softplus: s = sqrt(ln(1 + e^(W x))) (DeepSeek-V4 2026, with scale 1.5). For a
- * logit below -69, where f32 has no smaller root, s is 1e-15 without a gradient. score =
- * softmax: s = softmax(W x) over all experts (ERNIE 4.5 2025).
+ *     score = sqrt_softplus   s = sqrt(ln(1 + e^(W x))) (DeepSeek-V4 2026, with scale 1.5)
+ *     score = softmax         s = softmax(W x) over all experts (ERNIE 4.5 2025)
  *
- * The gate is s * scale with renormalize = no, and with renormalize = auto if k = 1 (where s /
- * s would always be 1).
+ * With sqrt_softplus, s is 1e-15 without a gradient for a logit below -69, where f32 has no
+ * smaller root. The gate is s * scale with renormalize = no, and with renormalize = auto if
+ * k = 1 (where s / s would always be 1).
  *
  * b is not a parameter: after each step b_e += rate * sign(mean load - load_e), which balances
  * loads without a gradient. With groups > 1 the experts form that many groups of neighbours. A
@@ -74,8 +74,9 @@ static mf_tensor *open_groups(const router *self, mf_graph *g, mf_tensor *score,
     return mf_reshape(g, s, mf_shape2(T, self->experts));
 }
 
-/* mean over sequences with tokens of sum_e f_e P_e, where f_e = E / (k n) x choices of e and
- * P_e = mean of s / sum s */
+/* Returns the mean of sum_e f_e P_e over the sequences that contain tokens. For a sequence
+ * with n tokens, f_e is E / (k n) times the number of choices of e, and P_e the mean
+ * of s_e / sum s. */
 static mf_tensor *sequence_loss(const router *self, mf_graph *g, const mf_router_in *in,
                                 mf_tensor *prob, mf_tensor *score)
 {

@@ -2,7 +2,7 @@
  * tokens whose score exceeds a cutoff, so that on average it gets k / E of the tokens.
  *
  *     s = sigmoid(W x),   expert e is open to a token if s_e > c_e,   gate = s_e
- *     c_e = m_e / (1 - alpha^n),   m_e = alpha m_e + (1 - alpha) q_e after each step, n steps
+ *     after step n:   m_e = alpha m_e + (1 - alpha) q_e,   c_e = m_e / (1 - alpha^n)
  *
  * q_e is the (1 - k / E) quantile of s_e over all tokens of the step. It is computed from a
  * histogram of `bins` bins between 0 and 1, as if scores were uniform within a bin. The
@@ -11,11 +11,11 @@
  *
  * In the first `warmup` steps of training each expert chooses the floor(T k / E) tokens of the
  * micro-batch with the largest s_e (expert choice), at least one. Evaluation always uses the
- * cutoffs, which begin at .5. A token may have no expert, or several. The choice then depends
- * on the token alone, so a decoder can use this router. An expert to which no token is open
- * gets no gradient until its cutoff has followed its scores. P of the record is s divided by
- * its sum over all experts; moe.renormalize has no effect. A capacity is computed from top_k.
- * Parameters: E d; m, c and n are saved with the model. */
+ * cutoffs, which begin at .5. A token may have no expert, or several. With cutoffs the choice
+ * depends on the token alone, so a decoder can use this router. An expert that is open to no
+ * token gets no gradient until its cutoff has followed its scores. P of the record is s divided
+ * by its sum over all experts; moe.renormalize has no effect. A capacity is computed from
+ * top_k. Parameters: E d; m, c and n are saved with the model. */
 #include <moefw/moefw.h>
 #include <math.h>
 #include <stdlib.h>
@@ -52,7 +52,7 @@ static int64_t share(int64_t n, int64_t k, int64_t E)
 }
 
 /* Returns [T,E], 1 where an expert chooses a token, else 0. With padding, choice j of an
- * expert is made if there are at least need[j] real tokens. */
+ * expert is made if there are more than need[j] real tokens. */
 static mf_tensor *by_experts(mf_ctx *ctx, mf_graph *g, const mf_router_in *in, mf_tensor *s)
 {
     const int64_t T = (int64_t)in->batch * in->seq, E = in->experts;

@@ -49,8 +49,8 @@ static mf_tensor *root(mf_graph *g, mf_tensor *x)
     return mf_sqrt(g, mf_clamp(g, x, 1e-30, 1e30));
 }
 
-/* Returns s~ [T,1]. If it ranks tokens, it has no gradient. In the printed formula it is a
- * function of x with a gradient. */
+/* Returns s~ [T,1]. With mode = literal it has a gradient to x, as in the printed formula. With
+ * mode = priority it only ranks tokens, and has none. */
 static mf_tensor *importance(const conf *c, mf_graph *g, const mf_router_in *in)
 {
     const int64_t T = (int64_t)in->batch * in->seq;

@@ -6,8 +6,8 @@
  * Groups consist of neighbouring experts and have the same size; groups = 0 uses the largest
  * divisor of E up to its root as the number of groups. With open = n > 0 experts are chosen
  * only from the n most probable groups, as in Shazeer et al., whose two levels are sparse; P
- * does not change. Shazeer et al. add noise to the logits; this router does not. Parameters: (E
- * + groups) d. */
+ * does not change. Shazeer et al. add noise to the logits; this router does not.
+ * Parameters: (E + groups) d. */
 #include <moefw/moefw.h>
 
 typedef struct {

@@ -38,7 +38,7 @@ static int loss_of(void *self, mf_ctx *ctx, mf_graph *g, const mf_regularizer_in
     if (!in->token_loss) return mf->status(g); /* the task has no losses of tokens */
     mf->count(ctx, g, "loss",
               mf_reshape(g, mf_sum(g, in->token_loss, MF_ALL, false), mf_shape1(1)));
-    /* the part of a token, for the gradient a constant; padding has none */
+    /* The part of each token, which is a constant for the gradient. Padding has no part. */
     mf_tensor *part =
         mf_stop_gradient(g, mf_sub(g, in->token_loss, mf->use(ctx, g, "baseline")));
     mf_tensor *real = in->mask ? in->mask : mf_affine(g, in->token_loss, 0, 1);
@@ -46,7 +46,8 @@ static int loss_of(void *self, mf_ctx *ctx, mf_graph *g, const mf_regularizer_in
         mf_div(g, mf_mul(g, part, real), mf_clamp(g, mf_sum(g, real, MF_ALL, false), 1, 1e30));
     for (int32_t i = 0; i < in->n; i++) {
         const mf_routing *r = in->routing[i];
-        if (!r->prob || r->token || r->dispatch) continue; /* it has no choice by token */
+        /* this router does not choose experts for tokens */
+        if (!r->prob || r->token || r->dispatch) continue;
         all = mf_add(g, all, mf_sum(g, mf_mul(g, part, log_prob(g, r)), MF_ALL, false));
     }
     *ret = all;

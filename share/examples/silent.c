@@ -1,4 +1,4 @@
-/* silent.c: a router with one expert a token that also learns from the second best expert.
+/* silent.c: a router with one expert per token that also learns from the second best expert.
  *
  *     cc -shared -fPIC -O2 $(pkg-config --cflags moefw) -o silent.so silent.c
  *     moefw plugin check ./silent.so && moefw --plugin ./silent.so --steps 50

@@ -35,7 +35,8 @@ static int route(void *self_, mf_ctx *ctx, mf_graph *g, const mf_router_in *in, 
     out->score = mf_add(g, mf_stop_gradient(g, out->prob), mf->use(ctx, g, "bias"));
     if (!mf->training(g)) return mf->status(g);
 
-    /* Padding must not count: each token counts with its mask, or with 1. */
+    /* Each token counts with its mask, or with 1 if there is no mask, so padding does
+     * not count. */
     const int64_t T = (int64_t)in->batch * in->seq;
     mf_tensor *best = mf_topk(g, out->score, in->top_k); /* [T,k] */
     mf_tensor *weight = NULL;

@@ -10,10 +10,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Replaces RENAME_NOREPLACE on kernels and file systems that do not support it. A hard link
- * never replaces a file, so files are safe. A directory cannot be linked. But rename replaces
- * only an empty directory, so if another process creates the same name at that moment, nothing
- * is lost. */
+/* Replaces RENAME_NOREPLACE on kernels and file systems that do not support it. A file gets the
+ * new name by a hard link, which never replaces another file. A directory cannot be linked, so
+ * it is renamed. rename replaces only an empty directory: if another process creates the new
+ * name after the check here, nothing is lost. */
 int mf_rename_new_by_hand(int from_fd, const char *from, int to_fd, const char *to)
 {
     struct stat from_stat, to_stat;

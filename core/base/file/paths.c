@@ -53,8 +53,9 @@ static bool read_marker(const char *folder, place source)
     return source[0] == '/';
 }
 
-/* Removes from the end of folder the path that configure set. The DESTDIR of a staged
- * installation remains, or "". */
+/* Removes the folder of libraries or of programs that configure set from the end of the path
+ * `folder`. The DESTDIR of a staged installation remains, or "". If the path ends in neither of
+ * the two, it becomes "". */
 static void staging_root(place folder)
 {
     static const char *const tails[] = {MF_LIBDIR, MF_BINDIR};

@@ -44,7 +44,6 @@ typedef struct team {
     worker *workers;
     share *shares; /* [room + 1] */
 
-    /* number of threads, including the caller */
     int threads; /* number of threads, including the caller */
     mf_tile_fn fn;
     void *arg;

@@ -33,10 +33,10 @@
 typedef struct mf_device mf_device;
 
 /* Flags of mf_device_ops.flags. */
-/* The program can access its memory, and work is done when a function returns. */
+/* The program can access the device's memory, and work is done when a function returns. */
 #define MF_DEVICE_HOST_MEMORY 1u
-/* Its kernels of attention are faster if queries, keys and values are bf16, so graphs that
- * compute in bf16 convert them. */
+/* The device's kernels of attention are faster if queries, keys and values are bf16, so graphs
+ * that compute in bf16 convert them. */
 #define MF_DEVICE_BF16_ATTENTION 2u
 
 typedef struct mf_device_ops {

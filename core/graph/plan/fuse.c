@@ -10,7 +10,9 @@
 #include "graph/device/device.h"
 #include "kernels/kernel.h"
 
-enum { X, W, GATE = 4 };    /* inputs of grouped_linear and grouped_swiglu */
+/* Indices of inputs of grouped_linear (which has GATE inputs) and grouped_swiglu (whose last
+ * input is GATE). */
+enum { X, W, GATE = 4 };
 enum { H, FACTOR, H_GATE }; /* inputs of swiglu */
 
 static bool reads(const mf_node *node, const mf_tensor *t)

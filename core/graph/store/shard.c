@@ -69,8 +69,9 @@ const mf_shard *mf_store_shards(const mf_store *s, int *ret_n)
     return s->shards;
 }
 
-/* Calls fn for the moments at .. at+count-1 that the store keeps, with their offset in the
- * store's own block and their distance from `at`. Returns the number of these moments. */
+/* walk calls a part_fn for each run of the moments at .. at+count-1 that the store keeps. `own`
+ * is the run's offset in the store's own block, `behind` its distance from `at`. *ret_done is
+ * the number of all these moments. */
 typedef int part_fn(mf_store *s, mf_block block, int64_t own, int64_t behind, int64_t count,
                     void *data);
 static int walk(const mf_store *s, int which, int64_t at, int64_t count, part_fn *fn,

@@ -9,7 +9,8 @@
 #include "plugin/load/file.h"
 #include "plugin/trusted.h"
 
-/* Accepts files that other users could change (--allow-unsafe-plugins). */
+/* allow true: files that other users could change are accepted (--allow-unsafe-plugins). false:
+ * they are refused. */
 void mf_plugin_allow_unsafe(bool allow);
 /* Returns which check of owner and permissions a file needs. own: the file is part of the
  * program's installation. */

@@ -186,8 +186,8 @@ static bool only_slow(pid_t pid, double *seen, double since, int seconds)
     return *seen > before + 0.1 && *seen - since < 0.9 * seconds;
 }
 
-/* Waits at most `seconds` for lines, and reads them. Returns 1, 0 if no line came in time, or
- * -1 at the end of the report. */
+/* Waits at most `seconds` for lines, and reads them. Returns 1 after a read or an interrupted
+ * wait, 0 if no line came in time, and -1 at the end of the report. */
 static int read_more(reader *r, double seconds)
 {
     struct pollfd p = {r->fd, POLLIN, 0};

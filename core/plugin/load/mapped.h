@@ -6,8 +6,8 @@
 #include <sys/stat.h>
 
 /* Compares what is mapped read-only with the bytes of the file. handle: result of dlopen; fd,
- * st: the checked file; the last hash is the hash of its bytes at that time (mf_hash_bytes).
- * The comparison is needed because a folder may be exchanged for another one around dlopen. The
+ * st: the checked file; hash: the hash of its bytes when it was checked (mf_hash_bytes). The
+ * comparison is needed because a folder may be exchanged for another one around dlopen. The
  * file of the old path then stays as it was, and mf_plugin_file_same does not detect this. Code
  * is not compared, because debuggers put breakpoints into it. MF_OK; MF_EPLUGIN: another file,
  * or the file has changed; MF_ENOMEM. path is for messages. */

@@ -20,7 +20,8 @@ static bool whole(const mf_param *p)
     return true;
 }
 
-/* Shapes of the state of all matrices, one after another. */
+/* Writes the shapes of the moments of p: no first moment, and as second moment a vector with
+ * the state of all its matrices, one after another. */
 static void moments(const mf_param *p, mf_shape ret[2])
 {
     mf_matrices all;

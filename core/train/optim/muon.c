@@ -150,8 +150,9 @@ static void take_step(const mf_optim_launch *l, const mf_optim_range *r, int64_t
            .copy = l->copy ? l->copy + first : NULL);
 }
 
-/* Returns the factor of the orthogonal step, 0.2 sqrt(max(rows, columns)). With this factor the
- * step has the mean square of an AdamW step (Liu et al. 2025, section 2.2). */
+/* Returns the factor of the orthogonal step. It is 0.2 sqrt(max(rows, columns)), with which the
+ * step has the mean square of an AdamW step (Liu et al. 2025, section 2.2). With
+ * train.muon_scale = original it is sqrt(max(1, rows / columns)). */
 static double step_scale(const mf_train_config *c, int64_t rows, int64_t columns)
 {
     const double a = (double)rows, b = (double)columns;

@@ -263,8 +263,8 @@ static void launch(const mf_optim *o, const mf_optim_launch *l, const mf_optim_r
         o->method->range(l, r);
 }
 
-/* Launches the step for the part of n ranges that is in a shard. The n ranges are a part of one
- * range, or all ranges of a whole parameter. */
+/* Launches the step for the elements of n ranges that are in shard x. n is 1, or the ranges are
+ * all ranges of a parameter that is updated as a whole. */
 static void launch_part(const mf_optim *o, mf_optim_launch l, const mf_optim_range *r, int n,
                         const mf_shard *x)
 {

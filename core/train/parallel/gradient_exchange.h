@@ -5,8 +5,8 @@
  * (train/parallel/partition.h), bucket by bucket, as soon as a bucket is final. The owner adds
  * a slice in the tree of micro-batches, in the order in which one process adds it. Then the
  * owners send the sums to all ranks. With parallel.optimizer = sharded they instead send the
- * values that they have updated. The engine only moves bytes, so the bits are the same for any
- * number of ranks. */
+ * values that they have updated. The communicator module only moves bytes, so the bits are the
+ * same for any number of ranks. */
 #ifndef MF_TRAIN_GRADIENT_EXCHANGE_H
 #define MF_TRAIN_GRADIENT_EXCHANGE_H
 
@@ -35,8 +35,9 @@ void mf_gradient_exchange_free(mf_gradient_exchange *x); /* NULL is allowed */
 void mf_gradient_exchange_begin(mf_gradient_exchange *x, const mf_graph *g);
 /* The function for mf_run.after_node in that run; x is its argument. */
 void mf_gradient_exchange_after(void *x, int node);
-/* Call this after that run. It begins with all buckets that were not begun. All ranks must call
- * this before other messages, including ranks whose step has failed. */
+/* Call this after that run. It begins the exchange of all buckets whose exchange has not
+ * begun yet. All ranks must call this before other messages, including ranks whose step
+ * has failed. */
 void mf_gradient_exchange_rest(mf_gradient_exchange *x);
 /* Waits, and leaves the sum over all micro-batches in this rank's slices of the store's
  * gradients. Errors: those of mf_world_finish. */

@@ -32,7 +32,8 @@ mf_sum_rounds mf_sum_rounds_of(const mf_parallel_config *c)
     return c->expert > 1 ? MF_ROUND_SHARED : MF_ROUND_ALL;
 }
 
-/* Returns every n-th leaf, beginning with i. */
+/* Returns the range of the leaves i, i + n, i + 2 n, ..: from leaf i to the end of the last
+ * of them. */
 static mf_piece each_of(int64_t leaves, int i, int n)
 {
     return (mf_piece){i, (leaves - 1 - i) / n * n + i + 1};

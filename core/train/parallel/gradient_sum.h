@@ -36,8 +36,8 @@ typedef struct mf_sum_plan {
     mf_sum_rounds rounds;
     int64_t leaves; /* number of leaves of the tree */
     bool apart;     /* no gradients are added; each leaf is a separate piece */
-    mf_piece share; /* leaves of this process; apart: leaves share.first, share.first +
-                     * stride, .. */
+    mf_piece share; /* leaves of this process; apart: every stride-th leaf from share.first
+                     * on */
     int64_t stride; /* 1, unless apart is set */
     bool runs_on;   /* apart: the graph runs once more after the last leaf, for other ranks */
 } mf_sum_plan;

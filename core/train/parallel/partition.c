@@ -83,7 +83,8 @@ static int64_t with_gap(const cutter *c, const mf_param *p, int64_t size)
     return end;
 }
 
-/* Counts the held parameters. If ret is not NULL, lists the elements between them. */
+/* Counts the held parameters in *ret_held. Returns the number of intervals of elements between
+ * them, and lists these intervals in ret unless it is NULL. */
 static int list_shared(const cutter *c, int64_t size, mf_owned *ret, int *ret_held)
 {
     int64_t at = 0;
@@ -102,7 +103,7 @@ static int list_shared(const cutter *c, int64_t size, mf_owned *ret, int *ret_he
 }
 
 /* Lists the parts of held parameters, part after part, in slices of the ranks that have the
- * part. The last slice of the last part also contains the gap. */
+ * part. The last slice of the last part also contains the gap behind the parameter. */
 static void list_held(const cutter *c, mf_partition *p, mf_owned *to)
 {
     for (int i = 0; i < mf_store_count(c->store); i++) {

@@ -110,7 +110,8 @@ static void columns_pass(void *arg, int64_t e)
     }
 }
 
-/* Writes n = g / sqrt(max(factor h, eps1^2)) for a row, and returns the sum of its squares. */
+/* Writes u = scale g / sqrt(max(factor h, eps1^2)) for a row [n]; returns the sum of squares
+ * of u. */
 static double step_row(const factored *p, const float *g, const float *h, float factor,
                        int64_t n, float *u)
 {

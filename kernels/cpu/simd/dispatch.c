@@ -248,7 +248,7 @@ void MF_SIMD(combine_grad)(const mf_kctx *x, const mf_combine_grad_args *a)
 
 /* ---- assignments by expert and token ---- */
 
-/* Merges two sorted runs, list[0 .. middle-1] and list[middle .. n-1], into out. */
+/* Merges two runs sorted by token, list[0 .. middle-1] and list[middle .. n-1], into out. */
 static void merge(int64_t middle, int64_t n, const int32_t *token, const int32_t *list,
                   int32_t *out)
 {

@@ -9,7 +9,7 @@
 typedef struct grouped {
     const mf_grouped_attention_args *p;
     mf_kctx serial;
-    int64_t sequences, width; /* width: heads head_dim */
+    int64_t sequences, width; /* width: heads times head_dim */
     bool backward;
     const int32_t *begin; /* [experts sequences + 1]: first assignment of each block */
     const int32_t *reach; /* [rows] last key that each assignment attends to; NULL: all keys */

@@ -44,8 +44,8 @@ V_INLINE void scale_row(int64_t n, float f, float mean, const float *a, const fl
     }
 }
 
-/* Returns the sum of a row; the next function, centred_square, returns the sum of (a
- * - mean)^2. */
+/* Returns the sum of a row; the next function, centred_square, returns that of
+ * (a - mean)^2. */
 V_INLINE float sum_row(int64_t n, const float *a)
 {
     vf s0 = {0}, s1 = {0};

@@ -88,7 +88,8 @@ V_INLINE void put_best(const best *p, int64_t i, int64_t some, int k, const vi *
             p->out[(i + r) * k + s] = list[s * VL + r];
 }
 
-/* The caller passes small k as a constant, so that the lists stay in registers. */
+/* Finds the k best of `some` rows from row i on, one row per lane. The caller passes small k as
+ * a constant, so that the lists stay in registers. */
 V_INLINE void best_of_lanes(const best *p, int64_t i, int64_t some, int k)
 {
     const int64_t n = p->width;

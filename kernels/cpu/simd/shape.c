@@ -33,7 +33,8 @@ void MF_SIMD(set)(const mf_kctx *x, const mf_set_args *a)
 /* ---- copy4: planes of the last two dimensions, cut into blocks of rows ----
  *
  * A row has the elements of dimension 3. If rows are contiguous in the output and columns are
- * contiguous in the input, squares are copied, because they stay in the first-level cache. */
+ * contiguous in the input, squares of SQUARE x SQUARE elements are copied, because a square
+ * stays in the first-level cache. */
 
 #define SQUARE 32
 

@@ -327,8 +327,8 @@ V_INLINE float v_dot(int64_t n, const float *a, const float *b)
 
 /* ---- functions ---- */
 /* Returns e^x for x <= 88; see v_exp. x = n ln 2 + r with |r| <= ln 2 / 2; e^r = 1 + r + r^2
- * p(r), where p is our own minimax approximation of the relative error of the result (3e-9); n
- * is added to the exponent. */
+ * p(r), where p is our own minimax polynomial for the relative error of the result (3e-9); n is
+ * added to the exponent. */
 V_INLINE vf v_exp_low(vf x)
 {
     const float shift = 12582912.0f; /* 1.5 2^23: adding it rounds to an integer */

@@ -94,9 +94,9 @@ V_INLINE vf v_tanh(vf x)
 }
 
 /* Returns Phi(x), the integral of the normal density up to x; *ret_exp = e^(-x^2 / 2). Bound 5,
- * also in the lower tail. The tail beyond a = |x| is e^(-a^2 / 2) t P(t) with t = 1 / (1 + 0.21
- * a). The square is split, because its rounding error would change e^(-a^2 / 2) by up to a^2 /
- * 4 units. */
+ * also in the lower tail. The tail beyond a = |x| is e^(-a^2 / 2) t P(t) with
+ * t = 1 / (1 + 0.21 a). The square is split, because its rounding error would change
+ * e^(-a^2 / 2) by up to a^2 / 4 units. */
 V_INLINE vf v_normal(vf x, vf *ret_exp)
 {
     vf a = v_abs(x);

@@ -63,7 +63,8 @@ static inline double amx_cycles(bool a_along, bool b_along, double m, double n, 
         double cycles =
             w.crossed ? amx_side_cycles(w.rows_stay, b_along, a_along, n, m, k) + 0.2 * m * n
                       : amx_side_cycles(w.rows_stay, a_along, b_along, m, n, k);
-        /* In this case neighbouring panels of c are below each other, on other pages. */
+        /* In this case consecutive panels of c are below each other, so each of them is on
+         * other pages than the panel before it. */
         if (w.rows_stay != w.crossed) cycles += 0.1 * m * n;
         if (way > 0 && cycles >= best) continue;
         best = cycles;

@@ -19,7 +19,7 @@
 #define DEEP       (2 * TILE_WORDS)         /* number of elements of a line */
 #define TILE       (TILE_ROWS * TILE_WORDS) /* number of words of a register */
 #define ROW_PANEL  (2 * TILE_ROWS)
-#define SOON       8 /* number of registers per row that are prefetched and copied at a time */
+#define SOON       8 /* number of lines of each row that are prefetched and copied at a time */
 
 /* ---- reading ---- */
 

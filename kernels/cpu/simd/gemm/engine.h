@@ -38,7 +38,7 @@ _Static_assert(PANEL_WORDS + 16 + 2 * GROUP * VL * KC <= MF_ROOM_TILE_SIZE,
 /* up to this number of row panels, lanes can stay in place */
 #define IN_PLACE  2
 #define FEW       8                  /* up to this number of rows, sums run along vectors */
-#define MOST_DOTS (VL == 16 ? 4 : 2) /* number of rows at a time if there are so few rows */
+#define MOST_DOTS (VL == 16 ? 4 : 2) /* rows at a time if there are at most FEW rows */
 
 /* ---- the micro-kernel: MR x LANES elements ---- */
 

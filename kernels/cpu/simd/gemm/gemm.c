@@ -10,8 +10,8 @@
 #define UNIT      32    /* tiles begin at multiples of this number of columns */
 #define GOOD_ROWS 64    /* minimum number of rows of a tile, if rows are divided */
 #define FEW_ROWS  16    /* up to this number of rows, reading b takes most of the time */
-#define READ      65536 /* number of elements of b per tile if there are so few rows */
-#define MAX_READS 64    /* maximum number of tiles if there are so few rows */
+#define READ      65536 /* elements of b per tile if there are at most FEW_ROWS rows */
+#define MAX_READS 64    /* maximum number of tiles if there are at most FEW_ROWS rows */
 #define UNKNOWN   8     /* number of threads to assume if it is unknown */
 
 /* Measured numbers of cycles. */
@@ -21,7 +21,7 @@
 #define SPREAD 16000 /* cycles to wake threads */
 /* Share of a tile's time that the first thread to end waits for the last thread, because other
  * processes stop threads for a while. With smaller tiles threads wait less. The value is an
- * assumption: on hosts where it matters, their noise is greater than its effect. */
+ * assumption: on hosts where it matters, measured times vary by more than its effect. */
 #define LATE 0.15
 
 typedef struct cut {

@@ -15,7 +15,7 @@
 
 #define PANEL_ROWS 256  /* maximum number of rows at a time */
 #define NEAR_ROWS  3    /* up to this number of rows, reading panels takes most of the time */
-#define NEAR_WORDS 8192 /* maximum number of words of these rows together */
+#define NEAR_WORDS 8192 /* maximum number of words of at most NEAR_ROWS rows together */
 /* prefetch distance in a panel, in bytes, for gemms of up to NEAR_ROWS rows; the processor's
  * own prefetch stops at the end of a page */
 #define SOON 4096

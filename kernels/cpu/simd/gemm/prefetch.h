@@ -21,8 +21,8 @@ typedef struct agenda {
     int64_t from, to, at; /* columns of each row; next column of row `row` */
 } agenda;
 
-/* Begins the list for the elements i .. iend - 1 of a side over the inner indices p .. pend
- * - 1. */
+/* Begins the list for the elements of a side from i to before iend, over the inner indices from
+ * p to before pend. */
 static inline agenda agenda_of(const gemm_side *s, int64_t i, int64_t iend, int64_t p,
                                int64_t pend)
 {

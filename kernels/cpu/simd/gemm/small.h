@@ -172,7 +172,7 @@ BLOCK_GEMM(rows, BLOCK_ROWS)
 BLOCK_GEMM(lines, BLOCK_LINES)
 BLOCK_GEMM(columns, BLOCK_COLUMNS)
 
-/* a has rows at distance lda. */
+/* Computes c for an a whose rows are at distance lda. */
 static inline void block_rows(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda,
                               const float *b, int64_t ldb, bool add, float *c, int64_t ldc)
 {
@@ -180,7 +180,7 @@ static inline void block_rows(int64_t m, int64_t n, int64_t k, const float *a, i
     block_run_rows(&p, m, n);
 }
 
-/* a has rows at distance BLOCK_LINE. */
+/* Computes c for an a whose rows are at distance BLOCK_LINE. */
 static inline void block_lines(int64_t m, int64_t n, int64_t k, const float *a, const float *b,
                                int64_t ldb, bool add, float *c, int64_t ldc)
 {
@@ -188,7 +188,7 @@ static inline void block_lines(int64_t m, int64_t n, int64_t k, const float *a, 
     block_run_lines(&p, m, n);
 }
 
-/* a has columns at distance lda. */
+/* Computes c for an a whose columns are at distance lda. */
 static inline void block_columns(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda,
                                  const float *b, int64_t ldb, bool add, float *c, int64_t ldc)
 {

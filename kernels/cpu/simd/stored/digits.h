@@ -4,11 +4,11 @@
  * A span of SPAN numbers has a scale, a power of two: x = scale X, where X is rounded to an
  * integer. X has two or three digits. Three digits hold 22 or 23 bits and a sign, nearly as
  * many as the largest number of the span has in f32. Two digits hold 14 or 15 bits and a sign.
- * They are for rows of bf16; numbers of at least 1/128 of the largest number keep all bits. X =
- * d0 + 256 d1 + 65536 d2, each digit in -128 .. 127. Sums of digits times weights of four bits
- * are exact in 32 bits, so the sums of a span have the same bits in any order, and for any
- * number of rows. This method is used because the processor multiplies bytes faster than it
- * converts four bits to f32. */
+ * They are for rows of bf16; numbers of at least 1/128 of the largest number keep all bits. The
+ * digits are those of X = d0 + 256 d1 + 65536 d2, each in -128 .. 127. Sums of digits times
+ * weights of four bits are exact in 32 bits, so the sums of a span have the same bits in any
+ * order, and for any number of rows. This method is used because the processor multiplies bytes
+ * faster than it converts four bits to f32. */
 #ifndef MF_SIMD_DIGITS_H
 #define MF_SIMD_DIGITS_H
 
@@ -18,9 +18,9 @@
 #define DIGITS    3  /* maximum number of digits */
 #define MX_OFFSET 12 /* see four_bits.h */
 
-/* Constants for rows that are bf16 or f32: the number of digits; the largest X that the digits
- * can hold, 127 + 127 256 or that + 127 65536; and the number of bits of that X before
- * the last. */
+/* Constants for rows that are bf16 or f32. DIGITS_OF: the number of digits. DIGITS_MOST: the
+ * largest X that the digits can hold, 127 + 127 x 256, plus 127 x 65536 with three digits.
+ * DIGITS_BITS: floor(log2) of this X. */
 #define DIGITS_OF(bf16)     ((bf16) ? 2 : 3)
 #define DIGITS_MOST(digits) ((digits) == 2 ? MF_STORED_MOST_DIGITS : 8355711)
 #define DIGITS_BITS(digits) ((digits) == 2 ? 14 : 22)
@@ -81,7 +81,7 @@ V_INLINE vi digits_split(vi x, int8_t *to)
     return (x - low) >> 8;
 }
 
-/* In each lane the sum of the four bytes of a word of both halves of a digit. */
+/* Returns in each lane the sum of the four bytes of a word of both halves of a digit. */
 V_INLINE vi digits_dots(const int8_t digit[2][SPAN / 2], int i)
 {
     const vi even = v_loadi((const void *)&digit[0][i]),

@@ -22,8 +22,8 @@ V_INLINE int64_t line_numbers(mf_stored_type type)
     return LINE_BYTES / (type == MF_STORED_F32 ? 4 : 2);
 }
 
-/* Splits the numbers of a line: for BF16 into even and odd ones, which needs the fewest
- * operations; for F16 into the first and the last half. F32 is written to to[0] only. */
+/* Splits the numbers of a line: for BF16 into numbers of even and of odd index, which needs the
+ * fewest operations; for F16 into the first and the last half. F32 is written to to[0] only. */
 V_INLINE void line_split(mf_stored_type type, __m512i line, vf to[2])
 {
     if (type == MF_STORED_BF16) {

@@ -4,9 +4,11 @@
  * Numbers of x become integers of nearly 12 bits, so bf16 numbers of at least 1/6 of the
  * largest number of a span keep all bits. An instruction multiplies bytes, and a byte of a word
  * contains two weights, a + 16 b. The sum of a X + b Y takes two instructions if X and Y have 8
- * bits, and four if they have 16 bits in two digits. Three are enough for 12 bits: a X + b Y =
- * a p + (a + 16 b) u + (16 a + b) v, where X = p + u + 16 v and Y = 16 u + v. This is possible
- * because p, u and v of 8 bits exist for all |X|, |Y| <= MOST. */
+ * bits, and four if they have 16 bits in two digits. Three are enough for 12 bits:
+ *
+ *     a X + b Y = a p + (a + 16 b) u + (16 a + b) v,   X = p + u + 16 v,   Y = 16 u + v
+ *
+ * This is possible because p, u and v of 8 bits exist for all |X|, |Y| <= MOST. */
 #ifndef MF_SIMD_MANY_BYTES_H
 #define MF_SIMD_MANY_BYTES_H
 

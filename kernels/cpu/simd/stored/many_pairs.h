@@ -32,7 +32,7 @@ V_INLINE uint32_t largest_of(const uint16_t *x)
             most, _mm256_and_si256(size, _mm256_loadu_si256((const void *)(x + i))));
     const __m128i half =
         _mm_max_epu16(_mm256_castsi256_si128(most), _mm256_extracti128_si256(most, 1));
-    /* the instruction finds the smallest number */
+    /* the instruction finds the smallest number, so all bits are inverted */
     const __m128i ones = _mm_set1_epi16(-1),
                   least = _mm_minpos_epu16(_mm_xor_si128(half, ones));
     return 0xffff & ~(uint32_t)_mm_cvtsi128_si32(least);

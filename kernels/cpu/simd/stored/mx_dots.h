@@ -129,8 +129,8 @@ V_INLINE void mx_span(int mr, int nd, const uint8_t *q, const uint8_t *e, const 
     }
 }
 
-/* The same with AVX-512. Scales are not prefetched, because this would slow down reading
- * the weights. */
+/* Does the same as mx_piece for AVX-512 above. Scales are not prefetched, because this would
+ * slow down reading the weights. */
 V_INLINE void mx_piece(int mr, int nd, const uint8_t *q, const uint8_t *e, int64_t bytes,
                        const span *x, int64_t ldx, vf sum[2])
 {
@@ -145,7 +145,8 @@ V_INLINE void mx_piece(int mr, int nd, const uint8_t *q, const uint8_t *e, int64
     mx_span(mr, nd, weights, scales, x, ldx, sum);
 }
 
-/* The same; if a scale is 255, the sum is Inf or NaN, and the result must be NaN. */
+/* Does the same as mx_end for AVX-512 above. If a scale is 255, the sum is Inf or NaN, and the
+ * result must be NaN. */
 V_INLINE float mx_end(const uint8_t *e, int64_t in, vf sum)
 {
     const float all = v_sum(sum);

@@ -201,7 +201,8 @@ void MF_SIMD(stored_few_mxfp4)(const mf_stored_part *p, int64_t in, int64_t o0, 
 
 /* ---- unpacked ---- */
 
-/* Returns VL inputs of VL outputs; w[j] is input i + j. groups: those from group `first` on. */
+/* Returns the weights of VL inputs and VL outputs: w[j] has those of input i + j, or zeros from
+ * input i1 on. groups: the groups from `first` on. */
 V_INLINE void gptq_square(const mf_stored_part *p, int64_t i, int64_t i1, int64_t o, int64_t n,
                           const gptq_group *groups, int64_t first, int64_t at, vf w[VL])
 {

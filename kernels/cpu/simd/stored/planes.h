@@ -152,7 +152,7 @@ V_INLINE void fetch_run(mf_stored_type type, const slice *s, int64_t row, int64_
         __builtin_prefetch(at + i, 0, 2);
 }
 
-/* Writes lines, beginning with inner index k, of which n exist. */
+/* Writes the first n elements of each line, which are those of the inner indices from k on. */
 V_INLINE void lines_of_rows(mf_stored_type type, const slice *s, int64_t k, int64_t n,
                             uint16_t *to)
 {
@@ -173,7 +173,7 @@ V_INLINE void lines_of_rows(mf_stored_type type, const slice *s, int64_t k, int6
     }
 }
 
-/* For GPTQ4 with `back`: lanes are inputs, and n is a multiple of 32. */
+/* Like lines_of_rows, for GPTQ4 with `back`. Lanes are inputs, and n is a multiple of 32. */
 static void lines_of_gptq(const slice *s, int64_t k, int64_t n, uint16_t *to)
 {
     const mf_stored_part *p = s->p;
@@ -289,7 +289,7 @@ V_INLINE void lanes_at(mf_stored_type type, const slice *s, int64_t k, vf v[2])
     v[1] = every_other(first, v[1], 1);
 }
 
-/* Does the same for bf16 of the file without conversion. A panel has one cache line of each
+/* Fills a panel with bf16 of the file, without conversion. A panel has one cache line of each
  * row. The lines of the next panel, which are beside these lines, are prefetched. */
 static void fill_from_column_lines(const slice *s, float *out)
 {
@@ -361,7 +361,8 @@ V_INLINE void gptq_words(const slice *s, int64_t i, const uint32_t *ahead, vu wo
     }
 }
 
-/* For GPTQ4 if lanes are rows of the part; groups of inputs may be in any order. */
+/* Fills a panel with planes of GPTQ4 if lanes are rows of the part. Groups of inputs may be in
+ * any order. */
 static void fill_gptq(const slice *s, float *out, int64_t plane)
 {
     const mf_stored_part *p = s->p;

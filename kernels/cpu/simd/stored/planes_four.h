@@ -134,7 +134,8 @@ V_INLINE void mx_block(const uint8_t *const from[VL], int64_t at, __m512i shift,
             _mm512_subs_epu16(_mm512_permutexvar_epi16(pair_of(word[d], q), table), shift));
 }
 
-/* Does the same as fill_planes. Returns false if the slice has other powers of two. */
+/* Does the same as fill_planes. Returns false if the slice has powers of two for which the
+ * subtraction is not correct (mx_shifts). */
 static bool fill_mx(const slice *s, uint32_t *shift, float *out)
 {
     static const float values[8] = {0, .5f, 1, 1.5f, 2, 3, 4, 6};

@@ -11,9 +11,9 @@
 
 #define UNIT   32
 #define FEW    12   /* up to this number of rows of x in a group, weights are not packed */
-#define BLOCK  64   /* minimum rows of a part per tile with more rows of x */
-#define MOST   256  /* maximum rows of a part per tile with more rows of x */
-#define WIDE   1024 /* maximum with few rows, for parts whose outputs are neighbours */
+#define BLOCK  64   /* minimum rows of a part per tile, with more than FEW rows of x */
+#define MOST   256  /* maximum rows of a part per tile, with more than FEW rows of x */
+#define WIDE   1024 /* the same maximum with few rows of x, if outputs are neighbours */
 #define INPUTS 512  /* number of inputs that are unpacked at a time */
 #define ROWS   128  /* number of rows of a part that are unpacked at a time */
 _Static_assert(ROWS *INPUTS <= MF_ROOM_STORED_SIZE, "room for unpacked weights");
@@ -47,8 +47,8 @@ static void unpack(const mf_stored_part *p, int64_t in, int64_t o0, int64_t o1, 
         MF_SIMD(stored_unpack_dense)(p, in, o0, o1, i0, i1, out, ld);
 }
 
-/* Rows o0 .. o1 - 1 and inputs i0 .. i1 - 1 of a part. Element [o,i] is at (o - o0) ld + i -
- * i0, or transposed at (i - i0) ld + o - o0. */
+/* Rows o0 .. o1 - 1 and inputs i0 .. i1 - 1 of a part. Element [o,i] is at
+ * (o - o0) ld + i - i0, or transposed at (i - i0) ld + o - o0. */
 typedef struct block {
     const void *at;
     mf_cast_type type;
