@@ -405,8 +405,8 @@ MF_ON_DEVICE static inline mf_update_factors mf_update_resolve(const mf_kctx *x,
 #define MF_ADAFACTOR_CLIP  1.0
 
 /* The values that Adafactor computes from `now`. fresh: the weight of the new squares in their
- * means. relative: the factor on lr, at most 1, so that their product is at most
- * 1 / sqrt(step). */
+ * means. relative: the factor on lr, at most 1. It keeps the relative step, relative times lr,
+ * at most 1 / sqrt(step). */
 typedef struct mf_adafactor_factors {
     double fresh, relative;
 } mf_adafactor_factors;

@@ -408,8 +408,8 @@ static const char *looked_in(const catalog *c, const char *first)
     return text;
 }
 
-/* Returns a file WHAT.so that is directly in a plugin folder; NULL: there is none. No plugin with
- * that name was found, so the file has no descriptor. */
+/* Returns a file WHAT.so that is directly in a plugin folder; NULL: there is none. No plugin
+ * with that name was found, so the file has no descriptor. */
 static const char *no_plugin(const catalog *c, const char *what)
 {
     for (int i = 0; is_name(what) && c->folders[i]; i++) {
