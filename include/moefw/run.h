@@ -291,8 +291,8 @@ typedef struct moefw_info {
     /* the largest number of experts of a layer; number of experts per token, of the first
      * layer with experts */
     int32_t experts, top_k;
-    int32_t batch, accumulate;     /* shape of the batches of moefw_run_step */
-    const char *directory;         /* path of the run directory; NULL: none */
+    int32_t batch, accumulate; /* shape of the batches of moefw_run_step */
+    const char *directory;     /* path of the run directory; NULL: none */
     /* Since 0.3: [layers] number of experts of each block, 0 for a block without; valid while
      * the handle trains or reads. */
     const int32_t *layer_experts;

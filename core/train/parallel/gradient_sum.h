@@ -35,10 +35,9 @@ typedef struct mf_sum_plan {
     mf_sum_of of;
     mf_sum_rounds rounds;
     int64_t leaves; /* number of leaves of the tree */
-    bool apart;     /* leaves of this process; apart: share.first and every stride-th leaf
+    bool apart;     /* no gradients are added; each leaf is a separate piece */
+    mf_piece share; /* leaves of this process; apart: share.first and every stride-th leaf
                      * after it */
-    mf_piece share; /* leaves of this process; apart: every stride-th leaf from share.first
-                     * on */
     int64_t stride; /* 1, unless apart is set */
     bool runs_on;   /* apart: the graph runs once more after the last leaf, for other ranks */
 } mf_sum_plan;

@@ -21,14 +21,14 @@ typedef struct mf_plan_model {
     double seq;
     double experts, top_k; /* means over the MoE layers */
     int64_t common;        /* greatest common divisor of the layers' numbers of experts */
-    double nodes;         /* number of nodes to which a token may be sent; 0: any number */
-    double stored_scores; /* number of heads whose attention scores go through memory; 0:
+    double nodes;          /* number of nodes to which a token may be sent; 0: any number */
+    double stored_scores;  /* number of heads whose attention scores go through memory; 0:
                            * fused kernels */
-    double dense;         /* parameters of gemms in the blocks, without the experts, which every
+    double dense;  /* parameters of gemms in the blocks, without the experts, which every
                            * token uses */
-    double expert;        /* parameters of all experts of all layers */
-    double head;          /* parameters of the output head */
-    double flops;         /* operations of a sequence, forward and backward; 0: computed from
+    double expert; /* parameters of all experts of all layers */
+    double head;   /* parameters of the output head */
+    double flops;  /* operations of a sequence, forward and backward; 0: computed from
                            * the numbers above */
 } mf_plan_model;
 
