@@ -74,7 +74,8 @@ void mf_keys_refuse(mf_keys *k, const char *name, const char *fmt, ...) MF_PRINT
 
 /* ---- groups of keys that several families share ---- */
 
-/* Checks that a text is one of the names, separated by '|'. */
+/* Refuses the key `name` unless its value, or its default, is one of the texts in `names`,
+ * which are separated by '|'. */
 void mf_keys_expect_text(mf_keys *k, const char *name, const char *names);
 /* Reads sizes and settings of a decoder with rmsnorm, rope (i with i + half) and SwiGLU: vocab,
  * dim, layers, heads, kv_heads, head_dim, seq, norm_eps, tied embeddings. */

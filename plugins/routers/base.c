@@ -25,7 +25,7 @@ enum { SCORES, MASK };
 typedef struct {
     float *price, *bid; /* [E], [E room] */
     int32_t *n, *owner; /* [E], [E room] */
-    int32_t *waiting;   /* [T], a stack */
+    int32_t *waiting;   /* [T] stack of the tokens that have no expert yet */
     int64_t experts, room;
 } auction;
 

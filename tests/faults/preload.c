@@ -340,7 +340,8 @@ EXPORT ssize_t pread(int fd, void *to, size_t n, off_t at)
     return shortens() ? REAL(pread)(fd, to, cut(n), at) : -1;
 }
 
-/* The system reads whole directories and is not interrupted meanwhile. */
+/* Short reads and EINTR are not simulated here: readdir never returns a part of an entry, and
+ * reading a directory is not interrupted. */
 static void *real_readdir;
 EXPORT struct dirent *readdir(DIR *dir)
 {

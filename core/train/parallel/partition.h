@@ -39,9 +39,9 @@ static inline mf_owned mf_partition_slice(const mf_partition *p, int bucket, int
 {
     return p->slices[bucket * p->ranks + i];
 }
-/* Makes the partition of p among the peers of `rank`: the ranks that hold the same parts of
- * parameters. It has one bucket for each parameter, and `owner` is a number among the peers.
- * The caller frees *ret in every case. MF_ENOMEM. */
+/* Makes a partition of the held parts of `rank` (mf_store_hold) among its peers, the ranks that
+ * hold the same parts; the slices are those of p. It has one bucket for each held parameter,
+ * and `owner` is the index of a peer. The caller frees *ret in every case. MF_ENOMEM. */
 int mf_partition_peers(const mf_partition *p, const mf_store *store, int rank,
                        mf_partition *ret);
 /* Returns the number of elements of a tile, in which the kernels of the host sum the squares of

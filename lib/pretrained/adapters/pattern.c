@@ -186,7 +186,8 @@ static bool quantifier(matcher *m, const char **p, int *least, int *most)
             high = true;
             if (!number(&at, most)) *most = -1;
         }
-        /* the braces are ordinary characters, as in Python */
+        /* Without a number or a closing brace this is no quantifier but ordinary text, as
+         * in Python. */
         if (!high || *at != '}') return false;
         if (*least > REPEAT_MAX || *most > REPEAT_MAX || (*most >= 0 && *most < *least))
             refuse(m, "expected {m,n} of at most 100, m first");

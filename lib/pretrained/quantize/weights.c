@@ -213,7 +213,8 @@ static int scatter(const mf_place *p, const float *values)
     return MF_OK;
 }
 
-/* Refuses values that four bits cannot represent. */
+/* Refuses values that are not finite, because no code of four bits and no scale stands
+ * for them. */
 static int judge_values(const mf_place *p, const float *values)
 {
     for (int64_t i = 0; i < mf_place_count(p); i++)

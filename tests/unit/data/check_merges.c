@@ -77,8 +77,8 @@ START_TEST(characters)
     static const int32_t ids[] = {0, 4, 7, 2, 5, 3, 1, 2};
     ck_assert_str_eq(text_of(t, ids, 8), "abc ab a ");
     mf_tokenizer_free(t);
-    /* One merge, requested by merges and then by vocab_size. Special tokens that bpe does not
-     * have come last. */
+    /* One merge, requested by the option `merges`, then by `vocab_size`. Special tokens that
+     * bpe has only on request get the last ids. */
     t = train("bpe", "ab ab ab abc", (mf_tokenizer_options){.merges = 1});
     ck_assert_int_eq(t->vocab, 7);
     mf_tokenizer_free(t);

@@ -435,8 +435,9 @@ static uint16_t bf16_number(int i)
     return mf_bf16_from_f32((float)((u - 0.5) * exp(-8 * v)));
 }
 
-/* Converts a row of x to doubles, rounded in the way kernels may round it: each 128 numbers
- * become whole multiples, up to about m, of a power of 2. m = 0: not rounded. */
+/* Converts a row of x to doubles, rounded in the way kernels may round it: every group of 128
+ * numbers is rounded to multiples of one power of 2, with factors of at most about m. m = 0:
+ * not rounded. */
 static void bf16_row(const uint16_t *x, double m, double *to)
 {
     for (int i = 0; i < BF16_IN; i += 128) {

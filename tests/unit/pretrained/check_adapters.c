@@ -64,7 +64,8 @@ static int read_adapter(const char *folder, const char *config, const models_ten
 
 #define LORA "{\"peft_type\":\"LORA\",\"lora_alpha\":2,\"peft_version\":\"0.19.1\""
 
-/* A configuration without a weight file, and configurations and files that are refused. */
+/* Folders that lack the configuration or the weight file, and configurations and weight files
+ * that are refused. The last configuration is accepted. */
 START_TEST(adapters_that_are_refused)
 {
     static const models_tensor

@@ -68,7 +68,11 @@ bool mf_check_value(const mf_option *o, int draw, int what, char *out, size_t si
 /* The purposes of the drawn numbers of a model. Each is the stream `what`
  * of mf_check_number. */
 enum { SEQ = 20, SEQ_KIND, BATCH, EXPERTS, TOP_K, DIM, LAYERS, LENGTHS, CAPACITY, ROUTER };
-enum { OPTION = 64, WHETHER = 256 }; /* OPTION, WHETHER: first of one stream for each option */
+enum {
+    OPTION = 64,
+    WHETHER = 256
+}; /* Each option has two streams: WHETHER + i draws whether
+                                      * option i is set, OPTION + i draws its value. */
 
 /* Draws a length. In three of ten draws it is a power of two or one of its neighbours, because
  * loops over blocks end there. */
