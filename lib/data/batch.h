@@ -24,7 +24,8 @@
  *               unseen text. Some published results were measured this way.
  * Documents and examples. Each example of a batch has one document (with `packed` several),
  * padded at the end, in the order of a permutation drawn per epoch (random) or in the order of
- * the file (sequential). lm and mlm cut a document longer than T into pieces, so no text is lost.
+ * the file (sequential). lm and mlm cut a document longer than T into pieces, so that no text
+ * is lost.
  *   lm          the target is the next token; a document of n tokens has n-1 targets.
  *   mlm         a share of the tokens is chosen by Philox and masked (80 % the mask token, 10 %
  *               a random one, 10 % unchanged; Devlin et al. 2019, section 3.1). The chosen
