@@ -121,7 +121,8 @@ LIST
     # other types, and no tokenizer
     "$MOEFW" export hf made -o half --dtype bf16 --no-tokenizer -q
     grep -q '"torch_dtype":"bfloat16"' half/config.json
-    [ ! -e half/tokenizer.json ] && [ ! -e half/tokenizer_config.json ]
+    [ ! -e half/tokenizer.json ]
+    [ ! -e half/tokenizer_config.json ]
     "$MOEFW" export gguf made -o made.gguf -q
     [ "$(head -c 4 made.gguf)" = GGUF ]
 }
