@@ -117,17 +117,18 @@ static int unknown_form(const char *as)
  * names the first option that differs from *best, the nearest form that was tried. */
 static int refuse(const attempt *best, const char *as)
 {
+    const bool means = best->judge.expected[0] != '\0';
     char more[64] = "";
     if (best->judge.faults > 1)
         snprintf(more, sizeof more, ", and %d more %s", best->judge.faults - 1,
                  best->judge.faults > 2 ? "options differ" : "option differs");
     if (as)
-        return mf_fail(MF_EINPUT, "%s = %s cannot be said in the form of %s: it means %s%s",
-                       best->judge.option, best->judge.found, as, best->judge.expected, more);
-    return mf_fail(MF_EINPUT,
-                   "%s = %s cannot be said in any published form: the nearest, %s, means %s%s",
-                   best->judge.option, best->judge.found, best->form->family->name,
-                   best->judge.expected, more);
+        return mf_fail(MF_EINPUT, "%s cannot be said in the form of %s%s%s%s",
+                       best->judge.found, as, means ? ": it means " : "", best->judge.expected,
+                       more);
+    return mf_fail(MF_EINPUT, "%s cannot be said in any published form: the nearest%s%s%s%s%s",
+                   best->judge.found, means ? ", " : " is ", best->form->family->name,
+                   means ? ", means " : "", best->judge.expected, more);
 }
 
 int mf_published_make(const mf_session *s, const char *as, mf_record **ret)

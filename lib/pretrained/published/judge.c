@@ -52,10 +52,12 @@ static bool is_free(const char *section, const char *key)
 void mf_judge_fault(mf_differences *j, const char *section, const char *key, const char *found,
                     const char *expected)
 {
-    j->distance += strcmp(key, "plugin") == 0 ? 3 : 1;
+    j->distance += !key || strcmp(key, "plugin") == 0 ? 3 : 1;
     if (j->faults++ > 0) return;
-    snprintf(j->option, sizeof j->option, "%.80s.%.70s", section, key);
-    snprintf(j->found, sizeof j->found, "%.150s", found);
+    if (key)
+        snprintf(j->found, sizeof j->found, "%.80s.%.70s = %.150s", section, key, found);
+    else
+        snprintf(j->found, sizeof j->found, "[%.80s]", section);
     snprintf(j->expected, sizeof j->expected, "%.150s", expected);
 }
 
@@ -296,8 +298,7 @@ int mf_judge_settings(mf_differences *j)
     int rc = MF_OK;
     j->faults = j->distance = 0;
     judge_section(j, mf_model_section.options, &c->model, "model", "model");
-    if (c->n_tasks > 0)
-        mf_judge_fault(j, c->tasks[0].section, "task", "yes", "no further task");
+    if (c->n_tasks > 0) mf_judge_fault(j, c->tasks[0].section, NULL, "", "");
     if (!mf_judge_any_experts(&c->model)) return MF_OK; /* [moe] is not used */
     judge_section(j, mf_moe_section.options, &c->moe, "moe", "moe");
     if (j->keys->experts == 0) return MF_OK; /* no block of the family has experts */
@@ -319,7 +320,6 @@ int mf_judge_settings(mf_differences *j)
 
 int mf_judge_refuse(const mf_differences *j, const char *family)
 {
-    return mf_fail(MF_EINPUT,
-                   "%s = %s cannot be said in the form of %s: its config.json means %s",
-                   j->option, j->found, family, j->expected);
+    return mf_fail(MF_EINPUT, "%s cannot be said in the form of %s%s%s", j->found, family,
+                   j->expected[0] != '\0' ? ": its config.json means " : "", j->expected);
 }

@@ -6,7 +6,7 @@
 #include "pretrained/keys.h"
 #include "run/run_config.h"
 
-enum { MF_JUDGE_TEXT = 160 };
+enum { MF_JUDGE_TEXT = 160, MF_JUDGE_FOUND = 320 };
 
 typedef struct mf_differences {
     const mf_config *config;
@@ -19,12 +19,14 @@ typedef struct mf_differences {
     /* The result: the number of settings that differ, and the first of them. In `distance`
      * another plugin counts more, since its options are not compared. */
     int faults, distance;
-    char option[MF_JUDGE_TEXT], found[MF_JUDGE_TEXT], expected[MF_JUDGE_TEXT];
+    /* The first setting, as "SECTION.KEY = VALUE" or "[SECTION]", and the value that the form
+     * means. `expected` is empty for a section. */
+    char found[MF_JUDGE_FOUND], expected[MF_JUDGE_TEXT];
 } mf_differences;
 
 /* Fills the result of j. Errors are those of loading a plugin; MF_ENOMEM. */
 int mf_judge_settings(mf_differences *j);
-/* Adds a setting that differs to the result. */
+/* Adds a setting that differs to the result. key NULL: the whole section, which no form has. */
 void mf_judge_fault(mf_differences *j, const char *section, const char *key, const char *found,
                     const char *expected);
 /* Fails with MF_EINPUT and the first setting that differs. family: name of the form. */
