@@ -269,12 +269,6 @@ static int find_form(const char *run, const mf_export_options *options, mf_expor
     return rc == MF_OK ? mf_record_match(x->record, run, x->session->model->store) : rc;
 }
 
-static bool ends_with(const char *text, const char *end)
-{
-    const size_t n = strlen(text), m = strlen(end);
-    return n >= m && strcmp(text + n - m, end) == 0;
-}
-
 /* Whether a tensor of the record holds the parameter. */
 static bool is_written(const mf_record *r, const mf_param *p)
 {
@@ -290,7 +284,8 @@ static int judge_biases(const mf_export_run *x)
     for (int32_t i = 0; i < mf_store_count(store); i++) {
         const mf_param *p = mf_store_at(store, i);
         if (!p->buffer || is_written(x->record, p)) continue;
-        if (!ends_with(p->name, ".moe.select_bias") && !ends_with(p->name, ".router.bias"))
+        if (!mf_ends_with(p->name, ".moe.select_bias") &&
+            !mf_ends_with(p->name, ".router.bias"))
             continue;
         const float *b = mf_param_host(p);
         for (int64_t e = 0; b && e < p->count; e++)

@@ -12,7 +12,7 @@
 
 enum { CONFIG_MAX = 1 << 20, SHARDS_MAX = 4096, NAME_MAX_BYTES = 255 };
 
-static bool ends_with(const char *text, const char *end)
+bool mf_ends_with(const char *text, const char *end)
 {
     const size_t n = strlen(text), m = strlen(end);
     return n > m && strcmp(text + n - m, end) == 0;
@@ -24,7 +24,7 @@ static bool is_pickle(const char *name)
 {
     static const char *const ends[] = {".bin", ".pt", ".pth", ".pkl", ".ckpt"};
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
-        if (ends_with(name, ends[i])) return true;
+        if (mf_ends_with(name, ends[i])) return true;
     return false;
 }
 
@@ -79,7 +79,7 @@ static int judge_shard_name(const char *path, const char *tensor, const char *na
                        "folder, without '/' and '..'",
                        path, tensor, name);
     if (is_pickle(name)) return refuse_pickle(path, name);
-    if (!ends_with(name, ".safetensors"))
+    if (!mf_ends_with(name, ".safetensors"))
         return mf_fail(MF_EINPUT, "%s: tensor '%.200s': shard '%s': expected NAME.safetensors",
                        path, tensor, name);
     return MF_OK;

@@ -47,4 +47,7 @@ int mf_folder_read_index(const char *path, const char *text, size_t size, mf_are
                          mf_json **ret_doc, const mf_json **ret_map, const char ***ret_names,
                          int32_t *ret_n);
 
+/* Whether a text ends with `end` and has something before it. */
+bool mf_ends_with(const char *text, const char *end);
+
 #endif

@@ -390,7 +390,7 @@ int mf_import(const char *folder, const mf_import_options *options, const char *
 {
     const mf_import_options none = {0}, *o = options ? options : &none;
     const char *text = o->upcycle;
-import im = {.copy = o->copy || text };
+    import im = {.copy = o->copy || text};
     int rc = read_folder(&im, folder);
     if (rc == MF_OK) rc = verify(&im, run);
     if (rc == MF_OK) rc = find_tokenizer(&im, !o->no_tokenizer);

@@ -4,6 +4,7 @@
  * for models with and without biases, tied heads or dense blocks. A tensor without a rule is
  * an error. */
 #include "pretrained/match.h"
+#include "pretrained/folder.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -281,6 +282,12 @@ int mf_place_find(const mf_keys *k, const mf_family_rule *r, const mf_store *sto
     mf_param *p = mf_store_find(store, ours);
     *ret = (mf_place){0};
     return p ? place_of(k, r, p, other, expert, ret) : MF_OK;
+}
+
+bool mf_rule_is_of_heads(const mf_family_rule *r)
+{
+    return r->part == MF_PART_Q || r->part == MF_PART_K ||
+           mf_ends_with(r->ours, ".q_norm.weight") || mf_ends_with(r->ours, ".k_norm.weight");
 }
 
 int64_t mf_place_count(const mf_place *p)

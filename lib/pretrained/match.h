@@ -42,6 +42,9 @@ typedef struct mf_place {
  * parameter. MF_EINVAL: the parameter has no such part. name: MF_ST_NAME_MAX bytes. */
 int mf_place_find(const mf_keys *k, const mf_family_rule *rule, const mf_store *store,
                   int64_t layer, int64_t expert, mf_place *ret, char name[MF_ST_NAME_MAX]);
+/* Whether the rows of a rule's parameter belong to the heads of queries or keys. Rope
+ * determines the order of these rows. */
+bool mf_rule_is_of_heads(const mf_family_rule *rule);
 /* Number of elements. */
 int64_t mf_place_count(const mf_place *place);
 /* Returns the name of a tensor with this place in plain form. The text is in out or in the

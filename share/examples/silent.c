@@ -1,7 +1,8 @@
 /* silent.c: a router with one expert per token that also learns from the second best expert.
  *
  *     cc -shared -fPIC -O2 $(pkg-config --cflags moefw) -o silent.so silent.c
- *     moefw plugin check ./silent.so && moefw --plugin ./silent.so --steps 50
+ *     moefw plugin check ./silent.so --set moe.top_k=1
+ *     moefw --plugin ./silent.so --set moe.top_k=1 --steps 50
  *
  * In graphs that train, each token has a second assignment that is silent: its expert computes
  * it, and its gate has the value 0 and the gradient of p_second. So p_second grows where that

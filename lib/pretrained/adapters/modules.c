@@ -50,12 +50,6 @@ static void cut_end(char *name, const char *end)
     if (n > m && strcmp(name + n - m, end) == 0) name[n - m] = '\0';
 }
 
-static bool ends_with(const char *text, const char *end)
-{
-    const size_t n = strlen(text), m = strlen(end);
-    return n >= m && strcmp(text + n - m, end) == 0;
-}
-
 /* Computes the rows of the weight that a rule describes. second: number of rows of its
  * second weight. */
 static void rows_of(const list *l, const mf_family_rule *r, const mf_param *p, int64_t second,
@@ -129,12 +123,12 @@ static int add(list *l, const mf_family_rule *r, int64_t layer)
     if (single) {
         cut_end(name, ".");
         m.rows = (mf_rows){.n = p->shape.dim[1]};
-        m.parameter = ends_with(ours, ".w2") ? "down_proj" : "gate_up_proj";
+        m.parameter = mf_ends_with(ours, ".w2") ? "down_proj" : "gate_up_proj";
     } else if (m.fused) {
         if (!(m.parameter = split_last(l, name))) return MF_ENOMEM;
     } else {
         cut_end(name, ".weight");
-        if (ends_with(ours, ".router.weight")) m.parameter = "weight";
+        if (mf_ends_with(ours, ".router.weight")) m.parameter = "weight";
     }
     m.name = mf_arena_strf(
         l->arena, "%s%s",

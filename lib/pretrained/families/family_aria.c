@@ -39,12 +39,7 @@ static const mf_family_rule rules[] = {
     {"model.layers.{l}.mlp.router.weight", "layers.{l}.router.weight", MF_PART_ALL, 0, NULL},
     EXPERTS("fc1.weight", "fc2.weight"),
     EXPERTS("gate_up_proj", "down_proj"),
-    {"model.layers.{l}.mlp.shared_experts.gate_proj.weight", "layers.{l}.shared.w13",
-     MF_PART_GATE, 0, NULL},
-    {"model.layers.{l}.mlp.shared_experts.up_proj.weight", "layers.{l}.shared.w13", MF_PART_UP,
-     0, NULL},
-    {"model.layers.{l}.mlp.shared_experts.down_proj.weight", "layers.{l}.shared.w2",
-     MF_PART_ALL, 0, NULL},
+    MF_RULES_SHARED,
     MF_RULES_END};
 
 static const mf_key_default defaults_aria_text[] = {{"vocab_size", "32000"},

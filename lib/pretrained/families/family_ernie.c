@@ -49,12 +49,7 @@ static const mf_family_rule rules[] = {
     MF_RULES_EXPERTS,
     {"model.layers.{l}.mlp.moe_statics.e_score_correction_bias", "layers.{l}.router.bias",
      MF_PART_ALL, MF_RULE_ROW, NULL},
-    {"model.layers.{l}.mlp.shared_experts.gate_proj.weight", "layers.{l}.shared.w13",
-     MF_PART_GATE, 0, NULL},
-    {"model.layers.{l}.mlp.shared_experts.up_proj.weight", "layers.{l}.shared.w13", MF_PART_UP,
-     0, NULL},
-    {"model.layers.{l}.mlp.shared_experts.down_proj.weight", "layers.{l}.shared.w2",
-     MF_PART_ALL, 0, NULL},
+    MF_RULES_SHARED,
     MF_RULES_END};
 
 static const mf_key_default defaults_ernie4_5_moe[] = {{"vocab_size", "103424"},

@@ -103,4 +103,15 @@
             MF_RULE_FUSED, NULL                                                                \
     }
 
+/* Shared experts. */
+#define MF_RULES_SHARED                                                                        \
+    {"model.layers.{l}.mlp.shared_experts.gate_proj.weight", "layers.{l}.shared.w13",          \
+     MF_PART_GATE, 0, NULL},                                                                   \
+        {"model.layers.{l}.mlp.shared_experts.up_proj.weight", "layers.{l}.shared.w13",        \
+         MF_PART_UP, 0, NULL},                                                                 \
+    {                                                                                          \
+        "model.layers.{l}.mlp.shared_experts.down_proj.weight", "layers.{l}.shared.w2",        \
+            MF_PART_ALL, 0, NULL                                                               \
+    }
+
 #endif

@@ -117,11 +117,7 @@ static int add_tensor(export *x, const gguf_tensor *t)
  * they are written apart (MF_RULE_APART). NULL: not enough memory. */
 static const mf_family_rule *reordered(const export *x, const mf_family_rule *r)
 {
-    const size_t n = strlen(r->ours), m = sizeof "q_norm.weight" - 1;
-    const bool norm = n > m && (strcmp(r->ours + n - m, "q_norm.weight") == 0 ||
-                                strcmp(r->ours + n - m, "k_norm.weight") == 0);
-    if (!x->run.record->reordered || (r->part != MF_PART_Q && r->part != MF_PART_K && !norm))
-        return r;
+    if (!x->run.record->reordered || !mf_rule_is_of_heads(r)) return r;
     mf_family_rule *own = mf_arena_alloc(x->run.record->arena, sizeof *own);
     if (!own) return NULL;
     *own = *r;

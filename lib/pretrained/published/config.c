@@ -53,7 +53,7 @@ static int plugin_sizes(writer *x)
 {
     const mf_model_settings m = mf_config_model(x->c);
     int64_t first = 0;
-    while (first < x->c->model.layers - 1 && !mf_judge_has_experts(&x->c->model, first))
+    while (first < x->c->model.layers - 1 && !mf_model_has_experts(&x->c->model, first))
         first++;
     const mf_plugin_section *router = mf_model_router(&m, first);
     const mf_plugin_section *expert = mf_model_expert(&m, first);
@@ -120,7 +120,7 @@ static void find_sizes(writer *x)
     f->qk_norm = m->qk_norm == MF_QK_HEAD;
     f->scaled = m->attention_scale != 1;
     f->by_layer = m->attention_scale_by_layer;
-    while (f->first_dense < m->layers && !mf_judge_has_experts(m, f->first_dense))
+    while (f->first_dense < m->layers && !mf_model_has_experts(m, f->first_dense))
         f->first_dense++;
     /* the first block of the last run of blocks with a window */
     f->late_window = f->layers;
@@ -265,7 +265,7 @@ static void put_dense_blocks(const writer *x)
     mf_jw_key(x->w, "mlp_only_layers");
     mf_jw_array(x->w);
     for (int64_t l = 0; l < x->f.layers; l++)
-        if (!mf_judge_has_experts(&x->c->model, l)) mf_jw_int(x->w, l);
+        if (!mf_model_has_experts(&x->c->model, l)) mf_jw_int(x->w, l);
     mf_jw_end(x->w);
 }
 
@@ -295,7 +295,7 @@ static bool put_other(const writer *x, const char *key)
     if (strcmp(key, "layer_types") == 0)
         put_blocks(x, key, has_window, "sliding_attention", "full_attention");
     else if (strcmp(key, "mlp_layer_types") == 0)
-        put_blocks(x, key, mf_judge_has_experts, "sparse", "dense");
+        put_blocks(x, key, mf_model_has_experts, "sparse", "dense");
     else if (strcmp(key, "mlp_only_layers") == 0)
         put_dense_blocks(x);
     else if (strcmp(key, "intermediate_size") == 0)
@@ -403,8 +403,7 @@ static void put_classes(const writer *x)
     mf_jw_end(x->w);
 }
 
-/* Writes the ids of special tokens, which older programs look for here. */
-static void put_specials(const writer *x)
+void mf_published_put_specials(mf_jw *w, const mf_tokenizer *t, bool absent)
 {
     static const struct {
         mf_special role;
@@ -412,13 +411,14 @@ static void put_specials(const writer *x)
     } roles[] = {{MF_SPECIAL_BOS, "bos_token_id"},
                  {MF_SPECIAL_EOS, "eos_token_id"},
                  {MF_SPECIAL_PAD, "pad_token_id"}};
-    const mf_tokenizer *t = x->session->tokenizer;
     for (size_t i = 0; i < sizeof roles / sizeof *roles; i++) {
-        mf_jw_key(x->w, roles[i].key);
-        if (t && t->special[roles[i].role] >= 0)
-            mf_jw_int(x->w, t->special[roles[i].role]);
+        const int32_t id = t ? t->special[roles[i].role] : -1;
+        if (id < 0 && !absent) continue;
+        mf_jw_key(w, roles[i].key);
+        if (id >= 0)
+            mf_jw_int(w, id);
         else
-            mf_jw_null(x->w);
+            mf_jw_null(w);
     }
 }
 
@@ -446,7 +446,7 @@ int mf_published_config(const mf_session *s, const mf_published_form *form, char
     put_rope(&x);
     put_dropout(&x);
     if (classifies) put_classes(&x);
-    put_specials(&x);
+    mf_published_put_specials(x.w, s->tokenizer, true); /* for older programs */
     put_real(&x, "initializer_range", s->config->model.init_std);
     mf_jw_kv_bool(x.w, "use_cache", true);
     mf_jw_end(x.w);

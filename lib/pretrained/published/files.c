@@ -22,20 +22,12 @@ bool mf_published_is_tokenizer(const char *name)
 /* Adds generation_config.json: which tokens begin, end and fill texts. */
 static int add_generation(const mf_session *s, mf_record *record)
 {
-    static const struct {
-        mf_special role;
-        const char *key;
-    } roles[] = {{MF_SPECIAL_BOS, "bos_token_id"},
-                 {MF_SPECIAL_EOS, "eos_token_id"},
-                 {MF_SPECIAL_PAD, "pad_token_id"}};
     mf_jw *w = mf_jw_new();
     size_t n = 0;
     if (!w) return MF_ENOMEM;
     mf_jw_object(w);
     mf_jw_kv_bool(w, "_from_model_config", false);
-    for (size_t i = 0; s->tokenizer && i < sizeof roles / sizeof *roles; i++)
-        if (s->tokenizer->special[roles[i].role] >= 0)
-            mf_jw_kv_int(w, roles[i].key, s->tokenizer->special[roles[i].role]);
+    mf_published_put_specials(w, s->tokenizer, false);
     mf_jw_end(w);
     const char *text = mf_jw_text(w, &n);
     const int rc =

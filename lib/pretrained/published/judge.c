@@ -70,21 +70,11 @@ static bool has(const char *layers, int64_t layer)
            mf_model_in_layers(layers, layer, &bad);
 }
 
-static bool has_experts(int64_t every, const char *dense, int64_t layer)
-{
-    return every > 0 && (layer + 1) % every == 0 && !has(dense, layer);
-}
-
-bool mf_judge_has_experts(const mf_model_config *m, int64_t layer)
-{
-    return has_experts(m->moe_every, m->dense_layers, layer);
-}
-
 bool mf_judge_any_experts(const mf_model_config *m)
 {
     bool any = false;
     for (int64_t l = 0; l < m->layers; l++)
-        any = any || mf_judge_has_experts(m, l);
+        any = any || mf_model_has_experts(m, l);
     return any;
 }
 
@@ -92,7 +82,7 @@ static bool any_dense(const mf_model_config *m)
 {
     bool any = false;
     for (int64_t l = 0; l < m->layers; l++)
-        any = any || !mf_judge_has_experts(m, l);
+        any = any || !mf_model_has_experts(m, l);
     return any;
 }
 
@@ -112,10 +102,12 @@ static int64_t number(const mf_differences *j, const char *key, int64_t otherwis
 static bool same_experts(const mf_differences *j)
 {
     const mf_model_config *m = &j->config->model;
-    const int64_t every = number(j, "moe_every", 1);
-    const char *dense = setting(j, "dense_layers", "");
+    mf_model_config theirs = *m;
+    theirs.moe_every = number(j, "moe_every", 1);
+    theirs.dense_layers = setting(j, "dense_layers", "");
+    if (strcmp(theirs.dense_layers, "\"\"") == 0) theirs.dense_layers = "";
     for (int64_t l = 0; l < m->layers; l++)
-        if (mf_judge_has_experts(m, l) != has_experts(every, dense, l)) return false;
+        if (mf_model_has_experts(m, l) != mf_model_has_experts(&theirs, l)) return false;
     return true;
 }
 
@@ -307,7 +299,7 @@ int mf_judge_settings(mf_differences *j)
     for (int64_t l = 0; rc == MF_OK && l < c->model.layers; l++) {
         const int at = mf_model_block(&m, l);
         const mf_moe_config own = mf_model_moe(&m, l);
-        if (!mf_judge_has_experts(&c->model, l)) continue;
+        if (!mf_model_has_experts(&c->model, l)) continue;
         if (at >= 0)
             judge_section(j, mf_moe_section.options, &own, c->blocks[at].section, "moe");
         if (mf_model_router(&m, l) != router)

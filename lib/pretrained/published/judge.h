@@ -31,8 +31,6 @@ void mf_judge_fault(mf_differences *j, const char *section, const char *key, con
                     const char *expected);
 /* Fails with MF_EINPUT and the first setting that differs. family: name of the form. */
 int mf_judge_refuse(const mf_differences *j, const char *family);
-/* Whether block `layer` has experts. */
-bool mf_judge_has_experts(const mf_model_config *m, int64_t layer);
 /* Whether a block of the model has experts. */
 bool mf_judge_any_experts(const mf_model_config *m);
 /* Whether the rows of queries and keys must be written in another order for a form whose rope

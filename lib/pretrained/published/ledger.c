@@ -19,23 +19,15 @@ typedef struct lister {
     int64_t *covered; /* [parameters] number of elements that have a tensor */
 } lister;
 
-static bool ends_with(const char *text, const char *end)
-{
-    const size_t n = strlen(text), m = strlen(end);
-    return n >= m && strcmp(text + n - m, end) == 0;
-}
-
 /* Returns the rule as it applies to this run; NULL: not enough memory. */
 static const mf_family_rule *adapted(const lister *l, const mf_family_rule *r)
 {
-    const bool rows = r->part == MF_PART_Q || r->part == MF_PART_K ||
-                      ends_with(r->ours, ".q_norm.weight") ||
-                      ends_with(r->ours, ".k_norm.weight");
     const mf_model_settings m = mf_config_model(l->session->config);
     const bool joined = strstr(r->ours, ".shared.") && !(r->flags & MF_RULE_FUSED) &&
                         mf_model_moe(&m, -1).shared_experts > 1;
     const unsigned more =
-        (l->record->reordered && rows ? MF_RULE_APART : 0U) | (joined ? MF_RULE_JOINED : 0U);
+        (l->record->reordered && mf_rule_is_of_heads(r) ? MF_RULE_APART : 0U) |
+        (joined ? MF_RULE_JOINED : 0U);
     if (more == 0) return r;
     mf_family_rule *own = mf_arena_alloc(l->record->arena, sizeof *own);
     if (!own) return NULL;

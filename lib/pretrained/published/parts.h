@@ -18,6 +18,10 @@ extern const mf_published_form mf_published_forms[];
  * express are skipped. The caller frees *ret with mf_free. Errors of loading
  * plugins; MF_ENOMEM. */
 int mf_published_config(const mf_session *s, const mf_published_form *form, char **ret);
+/* Writes the ids of the tokens that begin, end and fill texts as members of the open object.
+ * absent: a token that the tokenizer lacks is null; otherwise its member is skipped. t may be
+ * NULL. */
+void mf_published_put_specials(mf_jw *w, const mf_tokenizer *t, bool absent);
 /* Fills tensors, shards and ledger of the record, whose family and keys are set. MF_EINPUT: a
  * parameter has no tensor in this form. */
 int mf_published_ledger(const mf_session *s, mf_record *record);

@@ -418,20 +418,11 @@ static int describe(const mf_trace_recorder *r, mf_st_writer *w, int64_t step)
     const struct {
         const char *key;
         int64_t value;
-    } numbers[] = {{"step", step},
-                   {"seed", c->train.seed},
-                   {"batches", r->n},
-                   {"rows", r->rows},
-                   {"seq", r->seq},
-                   {"first_batch", r->first},
-                   {"last_batch", r->last},
-                   {"vocab", m->dims.vocab},
-                   {"labels", m->dims.labels},
-                   {"dim", c->model.dim},
-                   {"experts", 0}, /* both are written by describe_layers */
-                   {"top_k", 0},
-                   {"abi", id->abi},
-                   {"threads", id->threads}};
+    } numbers[] = {
+        {"step", step},          {"seed", c->train.seed},  {"batches", r->n},
+        {"rows", r->rows},       {"seq", r->seq},          {"first_batch", r->first},
+        {"last_batch", r->last}, {"vocab", m->dims.vocab}, {"labels", m->dims.labels},
+        {"dim", c->model.dim},   {"abi", id->abi},         {"threads", id->threads}};
     const struct {
         const char *key, *value;
     } texts[] = {{"format", MF_TRACE_FORMAT},
@@ -451,14 +442,11 @@ static int describe(const mf_trace_recorder *r, mf_st_writer *w, int64_t step)
     size_t at = 0;
     int rc = MF_OK;
     for (size_t i = 0; rc == MF_OK && i < sizeof numbers / sizeof *numbers; i++) {
-        const char *key = numbers[i].key;
-        if (strcmp(key, "experts") == 0 || strcmp(key, "top_k") == 0) {
-            rc = describe_layers(m, w, key, key[0] == 't');
-            continue;
-        }
         snprintf(number, sizeof number, "%lld", (long long)numbers[i].value);
         rc = mf_st_writer_meta(w, numbers[i].key, number);
     }
+    if (rc == MF_OK) rc = describe_layers(m, w, "experts", false);
+    if (rc == MF_OK) rc = describe_layers(m, w, "top_k", true);
     for (size_t i = 0; rc == MF_OK && i < sizeof texts / sizeof *texts; i++)
         rc = mf_st_writer_meta(w, texts[i].key, printable(texts[i].value));
     mf_format_f64(r->targets > 0 ? r->loss / r->targets : (double)NAN, number);

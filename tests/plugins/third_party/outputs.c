@@ -4,9 +4,14 @@
  * of (sum of gates - 1)^2. Both are 0 with renormalized gates and no capacity. */
 #include <moefw/moefw.h>
 
+typedef struct {
+    int64_t dim, expert_dim;
+} widths;
+
 static int init(void *s, mf_ctx *ctx, const void *c, const mf_dims *d)
 {
-    (void)s, (void)ctx, (void)c, (void)d;
+    (void)ctx, (void)c;
+    *(widths *)s = (widths){d->model_dim, d->expert_dim};
     return MF_OK;
 }
 
@@ -40,11 +45,17 @@ static int loss(void *s, mf_ctx *ctx, mf_graph *g, const mf_routing *const *rout
                 mf_tensor **ret)
 {
     const float zero = 0;
-    (void)s, (void)ctx;
+    const widths *w = s;
     mf_tensor *all = mf->constant(g, MF_F32, mf_shape0(), &zero);
-    for (int32_t i = 0; i < n; i++)
-        if (MF_HAS(routing[i], mf_routing, row_gate) && routing[i]->expert_out)
-            all = mf_add(g, all, layer(g, routing[i]));
+    for (int32_t i = 0; i < n; i++) {
+        const mf_routing *r = routing[i];
+        if (!MF_HAS(r, mf_routing, row_gate) || !r->expert_out) continue;
+        const int64_t x = mf->shape(r->x).dim[1], y = mf->shape(r->expert_out).dim[1];
+        if (x != w->dim || y != w->expert_dim)
+            return mf->fail(ctx, MF_EPLUGIN, "expected widths %d and %d, found %d and %d",
+                            (int)w->dim, (int)w->expert_dim, (int)x, (int)y);
+        all = mf_add(g, all, layer(g, r));
+    }
     *ret = mf_scale(g, all, 1.0 / (n > 0 ? n : 1));
     return mf->status(g);
 }
@@ -58,4 +69,4 @@ static const mf_regularizer vtable = {.size = sizeof(mf_regularizer),
 
 MF_EXPORT_PLUGIN =
     MF_PLUGIN_INIT(MF_REGULARIZER, mf_regularizer, "outputs", "1", "MIT",
-                   "size of the outputs of experts", options, char, char, &vtable);
+                   "size of the outputs of experts", options, char, widths, &vtable);

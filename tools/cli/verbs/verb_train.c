@@ -515,7 +515,7 @@ const mf_verb mf_verb_train = {
     .notes = "Everything else is a key of the configuration, such as\n"
              "  moefw train --set train.lr=1e-4 --set model.layers=2 --set "
              "moe.experts=16\n"
-             "The sections are model, moe, block NAME, router, expert, adapter NAME, "
+             "The sections are model, moe, router, expert, block NAME, adapter NAME, "
              "regularizer NAME, controller NAME, task NAME, data, train, device, "
              "report, log, trace, parallel and plugin. 'moefw config show "
              "--template' prints all keys with their defaults, 'moefw presets' lists presets, "
