@@ -33,7 +33,7 @@ static int init(void *self, mf_ctx *ctx, const void *conf_, const mf_dims *dims)
 static mf_tensor *rows_of_tokens(mf_graph *g, const mf_routing *r, int64_t K)
 {
     const int64_t R = r->rows, E = r->experts, T = r->tokens;
-    const int32_t one = 1;
+    const int32_t one = 1, experts = r->experts;
     mf_tensor *row = mf_cast(g, mf_arange(g, R), MF_F32);
     /* the expert of a row: the number of later experts' offsets that are not above the row */
     mf_tensor *expert = mf_scale(g, row, 0);
@@ -43,8 +43,10 @@ static mf_tensor *rows_of_tokens(mf_graph *g, const mf_routing *r, int64_t K)
         expert =
             mf_sum(g, mf_greater(g, here, mf_reshape(g, at, mf_shape2(1, E - 1))), 2u, false);
     }
-    mf_tensor *number = mf_affine(g, mf_cast(g, r->row_token, MF_F32), (double)E, 0);
-    mf_tensor *place = mf_cast(g, mf_add(g, number, expert), MF_I32); /* below 0: no row */
+    /* in integers, because T E may be above 2^24; below 0: no row */
+    mf_tensor *number =
+        mf_mul(g, r->row_token, mf->constant(g, MF_I32, mf_shape1(1), &experts));
+    mf_tensor *place = mf_add(g, number, mf_cast(g, expert, MF_I32));
     mf_tensor *next = mf_reshape(g, mf_affine(g, row, 1, 1), mf_shape2(R, 1));
     mf_tensor *table = mf_reshape(g, mf_scatter_rows(g, next, place, T * E), mf_shape2(T, E));
     mf_tensor *last = mf_cast(g, mf_take(g, table, mf_topk(g, table, K)), MF_I32);
