@@ -22,6 +22,15 @@ int mf_compare_plan_looks(mf_compare *c);
 void mf_compare_plan_put(mf_jw *w, const mf_compare_spec *s, const char *baseline);
 int mf_compare_plan_take(mf_arena *arena, const mf_json *doc, mf_compare_spec *s);
 
+/* ---- compare_margin.c ---- */
+/* MF_EUSAGE if the margin's unit is not one of what this task is compared by. */
+int mf_compare_margin_fits(const mf_compare *c);
+/* The margin in the unit of `by`, or NaN. nats_per_bit: of the table. */
+double mf_compare_margin_in(const mf_compare *c, mf_quality by, double nats_per_bit);
+/* Gives each row its p against the margin, its verdict and the number of seeds. p, holm: room
+ * for a number of each row. */
+void mf_compare_margin_judge(mf_compare_table *t, double *p, double *holm, bool accuracy);
+
 /* ---- compare_result.c ---- */
 /* Reads the results of a run. *ret_done: whether the run has ended and has its last validation
  * and checkpoint. For a missing or new run it is false, and *ret stays unchanged. Fails if the
