@@ -3,8 +3,8 @@
  * Three claims about the mean: it is between -X and X (two one-sided tests: Schuirmann 1987, J.
  * Pharmacokin. Biopharm. 15, 657-680), below -X, or above X. Exactly one of them is true, so
  * each is tested at the whole level, and the last two at half of it (three-sided testing:
- * Goeman, Solari and Stijnen 2010, Stat. Med. 29, 2117-2125). All tests assume normal
- * differences. */
+ * Goeman, Solari and Stijnen 2010, Stat. Med. 29, 2117-2125). The tests assume that differences
+ * are normally distributed. */
 #ifndef MF_LAB_EQUAL_H
 #define MF_LAB_EQUAL_H
 

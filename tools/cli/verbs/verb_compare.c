@@ -15,6 +15,7 @@
 #include "cli/cli.h"
 #include "lab/compare/compare.h"
 #include "lab/compare/compare_search.h"
+#include "lab/result/result.h"
 #include "report/compare/compare.h"
 #include "report/terminal/progress.h"
 #include "report/terminal/terminal.h"
@@ -339,6 +340,15 @@ static int judge_failures(const mf_compare_table *t)
     return MF_OK;
 }
 
+/* Writes result.json. The table stands without it, so a failure is only a warning. */
+static void write_result(const mf_compare_table *t)
+{
+    char *path = mf_path_join(t->of->spec->out, "result.json");
+    if (!path || mf_result_write_comparison(t, path) != MF_OK)
+        mf_log(MF_LOG_WARN, "no result.json for moefw verify: %s", mf_error_message());
+    mf_free(path);
+}
+
 static int show(const mf_cli *cli, mf_compare *c)
 {
     mf_compare_table *t;
@@ -346,6 +356,7 @@ static int show(const mf_cli *cli, mf_compare *c)
     if (rc != MF_OK) return rc;
     if (t->complete) rc = mf_compare_looked(c); /* recorded before any result is shown */
     if (rc == MF_OK) rc = mf_compare_write(t);
+    if (rc == MF_OK && t->complete) write_result(t);
     if (rc == MF_OK && mf_cli_json(cli)) {
         mf_jw *w = mf_jw_new();
         const char *text = NULL;

@@ -45,6 +45,15 @@ int64_t mf_compare_steps_done(const mf_compare_run *run);
  * holds the lock. Fails with MF_EIO if the lock file cannot be opened or locked. */
 int mf_compare_claim(const mf_compare_run *run, int *ret_fd);
 void mf_compare_unclaim(int fd);
+/* Returns the first words of a command that trains `what` in a child, in the arena, with
+ * room for MF_COMPARE_WORDS more and a NULL. They include the plugin files that the user
+ * has allowed: the run reads its own configuration, in a folder that others may have made.
+ * NULL: no memory is left. */
+#define MF_COMPARE_WORDS 12
+const char **mf_compare_command(mf_arena *arena, const char *what, int threads, int *ret_n);
+/* Starts a command with its output appended to the file log. claim: a descriptor that the child
+ * keeps; -1: none. */
+int mf_compare_spawn(const char *const *argv, const char *log, int claim, pid_t *ret_pid);
 /* Starts the run, or resumes it (*ret_again) if it has a checkpoint. A directory without a
  * checkpoint is removed first. claim: from mf_compare_claim. */
 int mf_compare_start(const mf_compare *c, const mf_compare_router *r, const mf_compare_run *run,
