@@ -140,6 +140,7 @@ LIB += lib/pretrained/export_run.h
 LIB += lib/pretrained/families/families.c
 LIB += lib/pretrained/families/family_aria.c
 LIB += lib/pretrained/families/family_bert.c
+LIB += lib/pretrained/families/family_dbrx.c
 LIB += lib/pretrained/families/family_deepseek.c
 LIB += lib/pretrained/families/family_ernie.c
 LIB += lib/pretrained/families/family_glm.c

@@ -67,7 +67,7 @@ static void declare_norm(declarer *d, const char *name, int64_t dim)
     char full[NAME_MAX_LEN];
     snprintf(full, sizeof full, "%s.weight", name);
     declare(d, full, mf_shape1(dim), (mf_init){MF_INIT_CONST, MF_PARAM_NO_DECAY, 1});
-    if (d->m->config->model.norm != MF_NORM_LAYER) return;
+    if (d->m->config->model.norm != MF_NORM_LAYER || !d->m->config->model.norm_bias) return;
     snprintf(full, sizeof full, "%s.bias", name);
     declare(d, full, mf_shape1(dim), (mf_init){MF_INIT_ZERO, MF_PARAM_NO_DECAY, 0});
 }

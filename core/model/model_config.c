@@ -46,6 +46,7 @@ static const mf_option model_options[] = {
                     "added to the mean square, or the variance"),
     MF_SECTION_BOOL(mf_model_config, norm_eps_outside, "no",
                     "rmsnorm: add norm_eps to the root, not under it"),
+    MF_SECTION_BOOL(mf_model_config, norm_bias, "yes", "layernorm: norms have biases"),
     MF_SECTION_REAL(mf_model_config, rope_theta, "10000", 1, 1e9,
                     "rope: base of the wavelengths"),
     MF_SECTION_BOOL(mf_model_config, rope_half, "no",

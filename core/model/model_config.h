@@ -54,6 +54,7 @@ typedef struct mf_model_config {
     int64_t qk_norm_late;     /* the norms of queries and keys come after rope */
     double norm_eps;          /* epsilon of norms; default 1e-5 */
     int64_t norm_eps_outside; /* rmsnorm: epsilon is added outside of the root */
+    int64_t norm_bias;        /* layernorm has biases; default yes */
     double rope_theta;        /* base of the rotation's frequencies; default 10000 */
     int64_t positions;        /* number of rows of the table of learned positions; 0: seq */
     int64_t rope_half;        /* rotate the halves of a head instead of interleaved pairs */

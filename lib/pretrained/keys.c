@@ -13,6 +13,16 @@ enum { KEY_MAX = 64 };
 
 /* ---- single keys ---- */
 
+/* Returns the member of a name; "a.b" is the member b of the object a. NULL: there is none. */
+static const mf_json *member(const mf_json *object, const char *name)
+{
+    char outer[KEY_MAX];
+    const char *dot = strchr(name, '.');
+    if (!dot) return mf_json_get(object, name);
+    snprintf(outer, sizeof outer, "%.*s", (int)(dot - name), name);
+    return member(mf_json_get(object, outer), dot + 1);
+}
+
 /* name: spellings of one key, separated by '|'. Returns the value of the first spelling that
  * the object contains, also if it is null; *ret_at, *ret_n: offset and length of this spelling
  * in name. NULL: the object contains none. */
@@ -28,7 +38,7 @@ static const mf_json *find(const mf_keys *k, const char *name, int *ret_at, int 
         if (n < sizeof one) {
             memcpy(one, at, n);
             one[n] = '\0';
-            const mf_json *v = mf_json_get(k->json, one);
+            const mf_json *v = member(k->json, one);
             if (v) return v;
         }
         at += n + (at[n] == '|');
@@ -238,11 +248,18 @@ void mf_keys_decoder(mf_keys *k)
 
 void mf_keys_experts(mf_keys *k, const char *experts, const char *hidden, bool renormalize)
 {
+    mf_keys_experts_by(k, experts, "num_experts_per_tok", hidden, "router_aux_loss_coef",
+                       renormalize);
+}
+
+void mf_keys_experts_by(mf_keys *k, const char *experts, const char *per_token,
+                        const char *hidden, const char *loss, bool renormalize)
+{
     k->experts = mf_keys_int(k, experts, 1, 4096);
-    const int64_t top_k = mf_keys_int(k, "num_experts_per_tok", 1, k->experts),
+    const int64_t top_k = mf_keys_int(k, per_token, 1, k->experts),
                   width = mf_keys_int(k, hidden, 1, 1048576);
     const bool adds = mf_keys_bool(k, "output_router_logits");
-    const double weight = mf_keys_real(k, "router_aux_loss_coef");
+    const double weight = mf_keys_real(k, loss);
     mf_keys_set(k, "moe.experts=%lld", (long long)k->experts);
     mf_keys_set(k, "moe.top_k=%lld", (long long)top_k);
     mf_keys_set(k, "moe.renormalize=%s", renormalize ? "yes" : "no");

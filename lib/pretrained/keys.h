@@ -4,6 +4,7 @@
  * transformers (the table is in the family's file). null is a value: functions with `_or` have
  * an argument for it, the others refuse it, as transformers does. A name may list spellings,
  * separated by '|': the first spelling in the file is read, and the last is used in the table.
+ * A name "a.b" means the key b in the object a.
  * A reading keeps its first error in `rc`. After an error, calls do nothing, so a family checks
  * once, at the end. All errors are MF_EINPUT with file and key named, or MF_ENOMEM. */
 #ifndef MF_PRETRAINED_KEYS_H
@@ -134,5 +135,9 @@ void mf_keys_sigmoid_router(mf_keys *k, double scale, bool renormalize);
  * keys of their number and of their width. The regularizer of the family's auxiliary loss is
  * declared, with weight 0 unless the model outputs it. */
 void mf_keys_experts(mf_keys *k, const char *experts, const char *hidden, bool renormalize);
+/* The same, for a family that has other names for the keys num_experts_per_tok (per_token) and
+ * router_aux_loss_coef (loss). */
+void mf_keys_experts_by(mf_keys *k, const char *experts, const char *per_token,
+                        const char *hidden, const char *loss, bool renormalize);
 
 #endif

@@ -170,11 +170,11 @@ static void part_rows(mf_place *out, int d)
 
 /* Joins the hidden units of all experts in one tensor of rank 2, expert after expert. The
  * weight is [n, rows, columns]. In the first layer the hidden units are rows; in the second
- * layer (MF_PART_ALL) they are columns. */
-static void join_experts(mf_place *out, mf_part part)
+ * layer (MF_PART_ALL) they are columns, or rows if it is transposed. */
+static void join_experts(mf_place *out, const mf_family_rule *r)
 {
     const int64_t n = out->size[0], stride = out->stride[0];
-    const int to = part == MF_PART_ALL ? 1 : 0;
+    const int to = r->part == MF_PART_ALL && !(r->flags & MF_RULE_TRANSPOSED) ? 1 : 0;
     if (to == 1) {
         out->size[0] = out->size[1];
         out->stride[0] = out->stride[1];
@@ -263,7 +263,7 @@ static int place_of(const mf_keys *k, const mf_family_rule *r, mf_param *p, mf_p
         cut_dimension(out, row, out->size[row] / cut);
         part_rows(out, row + 1);
     }
-    if (rc == MF_OK && r->flags & MF_RULE_JOINED && s->rank == 3) join_experts(out, r->part);
+    if (rc == MF_OK && r->flags & MF_RULE_JOINED && s->rank == 3) join_experts(out, r);
     if (rc == MF_OK && r->part == MF_PART_HEADS) rc = share_heads(k, r, other, out);
     return rc;
 }

@@ -11,6 +11,7 @@
 #define FAMILIES(X)                                                                            \
     X(aria_text)                                                                               \
     X(bert)                                                                                    \
+    X(dbrx)                                                                                    \
     X(deepseek_v2)                                                                             \
     X(deepseek_v3)                                                                             \
     X(deepseek_v32)                                                                            \

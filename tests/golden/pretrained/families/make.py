@@ -23,6 +23,8 @@ SOFTMAX = dict(num_experts_per_tok=3)
 # name: keys beside the sizes
 FAMILIES = {
     "aria_text": HEAD | dict(moe_num_experts=5, moe_topk=3, moe_num_shared_experts=2, attention_bias=True),
+    "dbrx": dict(hidden_size=32, d_model=32, n_heads=4, n_layers=2, max_seq_len=48, attn_config=dict(kv_n_heads=2, clip_qkv=0.9, rope_theta=5e5),
+                 ffn_config=dict(ffn_hidden_size=12, moe_num_experts=5, moe_top_k=3), rope_parameters={"rope_type": "default", "rope_theta": 5e5}),
     "deepseek_v2": SIGMOID | LATENT | dict(first_k_dense_replace=1, topk_method="group_limited_greedy"),
     "deepseek_v3": SIGMOID | LATENT | dict(first_k_dense_replace=1),
     "deepseek_v32": SIGMOID | LATENT | dict(v_head_dim=12, first_k_dense_replace=1, index_topk=32, index_head_dim=6, index_n_heads=2),
@@ -72,7 +74,7 @@ def fill(model, generator):
     """Numbers of the size that the tensor's form wants, in bf16: norms near 1, matrices by their width."""
     for name, t in list(model.named_parameters()) + [(n, b) for n, b in model.named_buffers() if "bias" in n]:
         r = torch.randn(t.shape, generator=generator)
-        if "norm" in name and name.endswith("weight"):
+        if "norm" in name and name.endswith("weight") and t.dim() == 1:
             r = 1 + 0.2 * r
         elif t.dim() < 2:
             r = 0.2 * r
