@@ -7,7 +7,12 @@
 #include "model/task.h"
 
 typedef enum mf_norm { MF_NORM_RMS, MF_NORM_LAYER } mf_norm;
-typedef enum mf_norm_place { MF_NORM_PRE, MF_NORM_POST, MF_NORM_OUTPUT } mf_norm_place;
+typedef enum mf_norm_place {
+    MF_NORM_PRE,
+    MF_NORM_POST,
+    MF_NORM_OUTPUT,
+    MF_NORM_BOTH
+} mf_norm_place;
 typedef enum mf_position {
     MF_POS_ROPE,
     MF_POS_SINUSOIDAL,
@@ -70,10 +75,18 @@ typedef struct mf_model_config {
     double rope_magnitude;  /* factor on rotated values; 0: determined by the kind of scaling */
     int64_t attention_bias; /* q, k and v have biases */
     int64_t attention_out_bias;
-    int64_t qk_norm;                  /* mf_qk_norm */
-    double clip_qkv;                  /* limit of |q|, |k| and |v|; 0: none */
-    int64_t window;                   /* window of causal attention in tokens; 0: none */
-    const char *window_layers;        /* list of blocks with the window: "all", "0, 2-4" */
+    int64_t attention_gate;     /* outputs are multiplied by sigmoid(W x) */
+    int64_t qk_norm;            /* mf_qk_norm */
+    int64_t qk_norm_weights;    /* these norms have weights; default yes */
+    const char *qk_norm_layers; /* list of blocks with these norms */
+    double clip_qkv;            /* limit of |q|, |k| and |v|; 0: none */
+    int64_t window;             /* window of causal attention in tokens; 0: none */
+    const char *window_layers;  /* list of blocks with the window: "all", "0, 2-4" */
+    int64_t window_chunks;      /* windows begin at multiples of `window` */
+    /* factor 1 + temperature ln(1 + floor((p + 1) / temperature_step)) on queries at position
+     * p, in blocks without rope; 0: none */
+    double temperature;
+    int64_t temperature_step;
     int64_t sinks;                    /* the softmax of each head has one more logit */
     int64_t latent, latent_q;         /* widths of latent vectors (model/latent.h); 0: none */
     int64_t value_dim;                /* latent attention: width of a value; 0: head_dim */
@@ -132,6 +145,7 @@ typedef struct mf_moe_config {
     int64_t reassign_gate;
     int64_t dropped;                       /* mf_dropped */
     int64_t unit_gates;                    /* gates are p / detach(p), which is 1 */
+    int64_t gate_inputs;                   /* gates are factors on the inputs of experts */
     int64_t shared_experts, shared_hidden; /* shared_hidden 0: the same as the option
                                             * of [expert] */
     /* the outputs of shared experts are multiplied by sigmoid(w x) */
@@ -225,6 +239,12 @@ static inline bool mf_model_has_rope(const mf_model_config *c, int64_t layer)
 {
     bool bad;
     return c->position == MF_POS_ROPE && mf_model_in_layers(c->rope_layers, layer, &bad);
+}
+/* Whether queries and keys of the block are normalised. */
+static inline bool mf_model_has_qk_norm(const mf_model_config *c, int64_t layer)
+{
+    bool bad;
+    return c->qk_norm != MF_QK_NONE && mf_model_in_layers(c->qk_norm_layers, layer, &bad);
 }
 /* Whether the block has experts. */
 bool mf_model_has_experts(const mf_model_config *m, int64_t layer);

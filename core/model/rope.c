@@ -41,6 +41,7 @@ static double llama_share(const mf_model_config *c, int64_t n, int64_t i)
 {
     const double turns =
         c->rope_original * pow(c->rope_theta, -2.0 * (double)i / (double)n) / TWO_PI;
+    if (c->rope_high == c->rope_low) return turns >= c->rope_low;
     return between((turns - c->rope_low) / (c->rope_high - c->rope_low), 0, 1);
 }
 

@@ -7,9 +7,10 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include "base/log.h"
 #include "base/text/number.h"
 
-enum { KEY_MAX = 64 };
+enum { KEY_MAX = 64, POSITIONS_MAX = 1048576 };
 
 /* ---- single keys ---- */
 
@@ -225,7 +226,12 @@ void mf_keys_decoder(mf_keys *k)
     k->heads = mf_keys_int(k, "num_attention_heads", 1, 1024);
     k->kv_heads = mf_keys_int_or(k, "num_key_value_heads", k->heads, 1, 1024);
     k->head_dim = mf_keys_int_or(k, "head_dim", k->dim / k->heads, 1, 65536);
-    k->seq = mf_keys_int(k, "max_position_embeddings", 1, 1048576);
+    const int64_t positions = mf_keys_int(k, "max_position_embeddings", 1, INT32_MAX);
+    k->seq = positions < POSITIONS_MAX ? positions : POSITIONS_MAX;
+    if (k->rc == MF_OK && positions > POSITIONS_MAX)
+        mf_log(MF_LOG_WARN,
+               "%s: model.seq = %lld of %lld positions, which is its largest value", k->path,
+               (long long)k->seq, (long long)positions);
     k->tied = mf_keys_bool(k, "tie_word_embeddings");
     const double eps = mf_keys_real(k, "rms_norm_eps");
     mf_keys_expect_text(k, "hidden_act", "silu|swish");

@@ -455,12 +455,25 @@ static bool is_further(const matcher *m, int64_t i)
     return *end == '.' && n >= m->k->layers;
 }
 
-static void skip_further(matcher *m)
+/* Whether the tensor belongs to another part than the text model. */
+static bool is_elsewhere(const matcher *m, int64_t i)
 {
-    static const mf_family_rule rule = {.theirs = "model.layers.{l}.*",
-                                        .more = "a block that predicts further tokens"};
-    for (int64_t i = 0; i < m->n; i++)
-        if (!m->places[i].rule && is_further(m, i)) m->places[i].rule = &rule;
+    for (const char *const *at = m->family->skipped; at && *at; at++)
+        if (strncmp(m->tensors[i]->name, *at, strlen(*at)) == 0) return true;
+    return false;
+}
+
+static void skip_others(matcher *m)
+{
+    static const mf_family_rule further = {.theirs = "model.layers.{l}.*",
+                                           .more = "a block that predicts further tokens"},
+                                elsewhere = {.theirs = "*",
+                                             .more = "another part than the text model"};
+    for (int64_t i = 0; i < m->n; i++) {
+        if (m->places[i].rule) continue;
+        if (is_further(m, i)) m->places[i].rule = &further;
+        if (is_elsewhere(m, i)) m->places[i].rule = &elsewhere;
+    }
 }
 
 static int refuse_unknown(const matcher *m)
@@ -528,7 +541,7 @@ int mf_match_tensors(const mf_family *family, const mf_keys *k, const mf_store *
                  .places = mf_alloc((size_t)n + 1, sizeof(mf_place)),
                  .covered = mf_alloc((size_t)mf_store_count(store) + 1, sizeof(int64_t))};
     int rc = m.places && m.covered ? apply_all(&m) : MF_ENOMEM;
-    if (rc == MF_OK) skip_further(&m);
+    if (rc == MF_OK) skip_others(&m);
     if (rc == MF_OK) rc = refuse_unknown(&m);
     if (rc == MF_OK) rc = refuse_missing(&m);
     mf_free(m.covered);
