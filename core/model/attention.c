@@ -385,7 +385,8 @@ static mf_tensor *finished_qkv(const attend *x, const mf_head_group *group, mf_t
     if (norm && !c->qk_norm_late) qkv = normed_qkv(x, group, qkv);
     if (c->clip_qkv > 0) qkv = mf_clamp(x->g, qkv, -c->clip_qkv, c->clip_qkv);
     const bool rope = mf_model_has_rope(c, x->layer);
-    if (rope) qkv = mf_model_rope(x->m, x->mg, qkv, x->hd, (group->share + 1) * group->kv);
+    if (rope)
+        qkv = mf_model_rope(x->m, x->mg, x->layer, qkv, x->hd, (group->share + 1) * group->kv);
     if (norm && c->qk_norm_late) qkv = normed_qkv(x, group, qkv);
     return rope || c->temperature == 0 ? qkv : cooled(x, group->share * group->kv * x->hd, qkv);
 }

@@ -77,6 +77,10 @@ static const mf_option model_options[] = {
                     "+ 1"),
     MF_OPTION_STR(mf_model_config, rope_layers, "all",
                   "rope: blocks that have it: all, or numbers from 0 as 2-5 or 0,3"),
+    MF_OPTION_STR(mf_model_config, rope_plain_layers, "",
+                  "rope: blocks with rope_plain_theta, and without scaling: numbers from 0"),
+    MF_SECTION_REAL(mf_model_config, rope_plain_theta, "10000", 1, 1e9,
+                    "rope_plain_layers: base of the wavelengths"),
     MF_SECTION_BOOL(mf_model_config, attention_bias, "no",
                     "biases on queries, keys and values; with latent, on what gives the latent "
                     "vectors"),
@@ -453,6 +457,8 @@ static void judge_model(mf_config_faults *j, const mf_model_config *m)
     judge_list(j, "window_layers", m->window_layers);
     judge_list(j, "rope_layers", m->rope_layers);
     judge_list(j, "qk_norm_layers", m->qk_norm_layers);
+    if (m->rope_plain_layers[0] != '\0')
+        judge_list(j, "rope_plain_layers", m->rope_plain_layers);
     judge_rope(j, m);
     judge_latent(j, m);
     if (m->token_types > 0 && m->task == MF_TASK_LM)

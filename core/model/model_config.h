@@ -54,19 +54,21 @@ typedef struct mf_model_config {
                                            * the tokenizer */
     int64_t norm, norm_place, position;
     double embed_scale,
-        residual_scale;       /* factors on the embeddings and on the output of half blocks */
-    const char *rope_layers;  /* list of blocks with rope, in the form of window_layers */
-    int64_t qk_norm_late;     /* the norms of queries and keys come after rope */
-    double norm_eps;          /* epsilon of norms; default 1e-5 */
-    int64_t norm_eps_outside; /* rmsnorm: epsilon is added outside of the root */
-    int64_t norm_bias;        /* layernorm has biases; default yes */
-    double rope_theta;        /* base of the rotation's frequencies; default 10000 */
-    int64_t positions;        /* number of rows of the table of learned positions; 0: seq */
-    int64_t rope_half;        /* rotate the halves of a head instead of interleaved pairs */
-    int64_t rope_dims;        /* number of rotated columns of a head; 0: all */
-    int64_t rope_last;        /* the rotated columns are the last columns of a head, not
+        residual_scale;      /* factors on the embeddings and on the output of half blocks */
+    const char *rope_layers; /* list of blocks with rope, in the form of window_layers */
+    const char *rope_plain_layers; /* list of blocks whose rope has no scaling */
+    double rope_plain_theta;       /* base of the rotation's frequencies in these blocks */
+    int64_t qk_norm_late;          /* the norms of queries and keys come after rope */
+    double norm_eps;               /* epsilon of norms; default 1e-5 */
+    int64_t norm_eps_outside;      /* rmsnorm: epsilon is added outside of the root */
+    int64_t norm_bias;             /* layernorm has biases; default yes */
+    double rope_theta;             /* base of the rotation's frequencies; default 10000 */
+    int64_t positions;    /* number of rows of the table of learned positions; 0: seq */
+    int64_t rope_half;    /* rotate the halves of a head instead of interleaved pairs */
+    int64_t rope_dims;    /* number of rotated columns of a head; 0: all */
+    int64_t rope_last;    /* the rotated columns are the last columns of a head, not
                                * the first */
-    int64_t rope_scaling;     /* mf_rope_scaling */
+    int64_t rope_scaling; /* mf_rope_scaling */
     double rope_factor;
     double rope_original;                  /* sequence length of the training without scaling */
     double rope_beta_fast, rope_beta_slow; /* parameters of yarn */

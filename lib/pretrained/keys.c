@@ -396,10 +396,22 @@ void mf_keys_rope_where(mf_keys *k, bool (*is)(mf_keys *k, int64_t layer))
     set_rope(k, &(choice){.is = is});
 }
 
+static const choice sliding = {
+    .key = "layer_types", .yes = "sliding_attention", .no = "full_attention"};
+
 void mf_keys_rope_sliding(mf_keys *k)
 {
-    const choice c = {.key = "layer_types", .yes = "sliding_attention", .no = "full_attention"};
-    set_rope(k, &c);
+    set_rope(k, &sliding);
+}
+
+const char *mf_keys_sliding(mf_keys *k, int64_t step)
+{
+    const choice each = {.step = step, .except = true};
+    char list[BLOCKS_MAX];
+    list_blocks(k, mf_keys_has(k, sliding.key) ? &sliding : &each, list);
+    const char *copy = list[0] != '\0' ? mf_arena_strdup(k->arena, list) : NULL;
+    if (list[0] != '\0' && !copy && k->rc == MF_OK) k->rc = MF_ENOMEM;
+    return copy;
 }
 
 int64_t mf_keys_optional_window(mf_keys *k)

@@ -39,6 +39,7 @@
     X(mistral4)                                                                                \
     X(mixtral)                                                                                 \
     X(olmo2)                                                                                   \
+    X(olmo3)                                                                                   \
     X(olmoe)                                                                                   \
     X(phimoe)                                                                                  \
     X(qwen2)                                                                                   \

@@ -136,6 +136,15 @@ START_TEST(values_that_are_refused)
          "text_config: layer_types: expected chunked_attention or full_attention for each of "
          "48 "
          "blocks"},
+        {"\"model_type\":\"olmo3\",\"rope_parameters\":{\"rope_theta\":5}",
+         "rope_parameters: expected only full_attention and sliding_attention, found "
+         "rope_theta"},
+        {"\"model_type\":\"olmo3\",\"rope_parameters\":{\"sliding_attention\":{\"rope_type\":"
+         "\"linear\",\"factor\":2}}",
+         "rope_parameters: sliding_attention: expected rope_type default, found 'linear'"},
+        {"\"model_type\":\"olmo3\",\"rope_parameters\":{\"full_attention\":{}},"
+         "\"rope_scaling\":{\"type\":\"linear\"}",
+         "rope_scaling: expected null, because rope_parameters has full_attention"},
         {DEEPSEEK ",\"num_key_value_heads\":1",
          "num_key_value_heads: expected num_attention_heads"},
     };

@@ -61,6 +61,9 @@ FAMILIES = {
         "rope_type": "yarn", "rope_theta": 1e4, "factor": 4.0, "original_max_position_embeddings": 16, "beta_fast": 32.0, "beta_slow": 1.0,
         "mscale": 1.0, "mscale_all_dim": 1.0, "llama_4_scaling_beta": 0.1}),
     "olmo2": {},
+    "olmo3": dict(num_hidden_layers=4, sliding_window=5, rope_parameters={
+        "full_attention": {"rope_type": "yarn", "rope_theta": 5e4, "factor": 4.0, "original_max_position_embeddings": 12},
+        "sliding_attention": {"rope_type": "default", "rope_theta": 1e3}}),
     "olmoe": SOFTMAX | dict(num_experts=5, clip_qkv=0.8),
     "phimoe": dict(num_local_experts=5, attention_bias=True, lm_head_bias=True, router_jitter_noise=0.2),
     "qwen2": dict(use_sliding_window=True, sliding_window=5, max_window_layers=1),
