@@ -275,6 +275,7 @@ tests_unit_ops_check_ops_SOURCES = tests/unit/ops/check_ops.c
 tests_unit_ops_check_ops_SOURCES += tests/unit/ops/op_case.h
 tests_unit_ops_check_ops_SOURCES += tests/unit/ops/op_harness.c
 tests_unit_ops_check_ops_SOURCES += tests/unit/ops/op_harness.h
+tests_unit_ops_check_ops_SOURCES += tests/unit/ops/op_cases_attention.c
 tests_unit_ops_check_ops_SOURCES += tests/unit/ops/op_cases_elementwise.c
 tests_unit_ops_check_ops_SOURCES += tests/unit/ops/op_cases_index.c
 tests_unit_ops_check_ops_SOURCES += tests/unit/ops/op_cases_layers.c

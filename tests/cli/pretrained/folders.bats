@@ -461,7 +461,7 @@ END
     [ "$status" -eq 3 ]
     cp "$MOE"/hf/model* folder
     replace folder/config.json '"model_type": "mixtral"' '"model_type": "mixtrall"'
-    refused "model_type: expected one of aria_text, bert, "
+    refused "model_type: expected one of afmoe, aria_text, bert, "
     [[ "$output" == *"found 'mixtrall'; nearest: 'mixtral'" ]]
     cp "$MOE/hf/config.json" folder
     replace folder/config.json '"rope_scaling": null' '"rope_scaling": {"type": "longrope", "factor": 2}'
