@@ -411,7 +411,7 @@ START_TEST(too_many_parts)
         {"{" MODEL ",\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[",
          "{\"type\":\"Lowercase\"}", "]}}", "\"normalizer\": expected at most 16 steps", 16},
         {"{" MODEL ",\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[",
-         "{\"type\":\"Digits\"}", "]}}", "\"pre_tokenizer\": expected at most 8 splitters", 8},
+         "{\"type\":\"Digits\"}", "]}}", "\"pre_tokenizer\": expected at most 12 parts", 12},
     };
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
         for (int more = 0; more < 2; more++) {
@@ -473,13 +473,22 @@ START_TEST(bad_files)
         {"{" MODEL ",\"normalizer\":{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"a\"},"
          "\"content\":\"\"}}",
          "not a regular expression"},
-        {"{" MODEL ",\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"a+b\"},"
+        {"{" MODEL ",\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"(a+b\"},"
          "\"behavior\":\"Isolated\"}}",
-         "Split by \"a+b\": expected one of the expressions"},
+         "\"pre_tokenizer\": Split: expression \"(a+b\": byte 0: a group without )"},
+        {"{" MODEL ",\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{},"
+         "\"behavior\":\"Isolated\"}}",
+         "expected a \"pattern\" with \"Regex\" or \"String\""},
+        {"{" MODEL ",\"pre_tokenizer\":{\"type\":\"CharDelimiterSplit\"}}",
+         "expected a \"delimiter\""},
+        {"{" MODEL ",\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":"
+         "\"ByteLevel\"},{\"type\":\"ByteLevel\"}]}}",
+         "expected ByteLevel once"},
         {"{" MODEL
          ",\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"\\\\p{N}{1,3}"
-         "\"},\"behavior\":\"Removed\"}}",
-         "\"Removed\": expected \"Isolated\""},
+         "\"},\"behavior\":\"Apart\"}}",
+         "\"behavior\": expected Removed, Isolated, MergedWithPrevious, MergedWithNext or "
+         "Contiguous, found Apart"},
         {"{" MODEL ",\"pre_tokenizer\":{\"type\":\"UnicodeScripts\"}}", "\"UnicodeScripts\""},
         {"{" MODEL ",\"decoder\":{\"type\":\"CTC\"}}",
          "\"decoder\": \"CTC\": expected ByteLevel"},

@@ -38,6 +38,7 @@ static void destroy(mf_tokenizer *base)
     mf_pretrained *t = (mf_pretrained *)base;
     free_files(&t->files);
     mf_pt_steps_free(&t->steps);
+    mf_pt_words_free(&t->words);
     mf_pt_model_free(&t->model);
     mf_pt_trie_free(&t->plain);
     mf_pt_trie_free(&t->normal);
@@ -87,9 +88,10 @@ static bool is_lossless(const mf_pretrained *t)
         if (mf_pt_means_bytes(name, n) && mf_strings_find(&t->model.names, name, n) >= 0)
             same = false;
     }
-    for (int i = 0; i < t->words.n; i++) /* these splitters remove blanks */
-        same = same && t->words.split[i] != mf_pt_split_blanks &&
-               t->words.split[i] != mf_pt_split_bert;
+    for (int i = 0; i < t->words.n; i++) /* these remove a part of the text */
+        same = same && t->words.rule[i].split != mf_pt_split_blanks &&
+               t->words.rule[i].split != mf_pt_split_bert &&
+               t->words.rule[i].behavior != MF_PT_REMOVED;
     return same;
 }
 
@@ -125,8 +127,7 @@ static int read_document(const char *source, const mf_json *v, mf_pretrained *t)
         rc = mf_fail(MF_EINPUT,
                      "%s: \"pre_tokenizer\": ByteLevel: expected another one with WordPiece",
                      source);
-    if (rc == MF_OK && t->model.cuts_at_bars && t->words.n < MF_PT_SPLITTERS)
-        t->words.split[t->words.n++] = mf_pt_split_bars;
+    if (rc == MF_OK && t->model.cuts_at_bars) mf_pt_add_splitter(&t->words, mf_pt_split_bars);
     if (rc == MF_OK) rc = mf_pt_read_decoding(source, mf_json_get(v, "decoder"), &t->decoding);
     if (rc == MF_OK) rc = mf_pt_read_added(source, mf_json_get(v, "added_tokens"), t);
     if (rc == MF_OK) rc = mf_pt_read_template(source, mf_json_get(v, "post_processor"), t);

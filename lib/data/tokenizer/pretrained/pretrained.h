@@ -11,6 +11,7 @@
 #include "data/strings.h"
 #include "data/tokenizer/tokenizer.h"
 #include "data/tokenizer/pretrained/files.h"
+#include "data/tokenizer/regex/regex.h"
 
 /* ---- what code points are for the library (versions.c) ---- */
 uint32_t mf_pt_category(uint32_t c); /* Returns the category in regular expressions, as a set of
@@ -105,17 +106,69 @@ size_t mf_pt_split_blanks(const char *text, size_t n, size_t at, bool *drop);
 size_t mf_pt_split_each_bar(const char *text, size_t n, size_t at, bool *drop);
 size_t mf_pt_split_bars(const char *text, size_t n, size_t at, bool *drop);
 
+/* ---- a sequence of pre-tokenizers (cut.c) ---- */
 typedef enum mf_pt_bar { MF_PT_BAR_NEVER, MF_PT_BAR_FIRST, MF_PT_BAR_ALWAYS } mf_pt_bar;
-enum { MF_PT_SPLITTERS = 8 };
+typedef enum mf_pt_rule_kind {
+    MF_PT_CUT_SPLITTER, /* by a function */
+    MF_PT_CUT_REGEX,    /* at the matches of an expression */
+    MF_PT_CUT_STRING,   /* at the places of `text` */
+    MF_PT_CUT_SIGNS,    /* at each punctuation character */
+    MF_PT_BARS,         /* blanks become U+2581, and `prepend` may put one in front */
+    MF_PT_BLANK         /* a blank is put before a text that does not begin with one */
+} mf_pt_rule_kind;
+/* What becomes of a match: it is removed, is a word of its own, ends the word before it, begins
+ * the word behind it, or is one word with the matches that touch it. */
+typedef enum mf_pt_behavior {
+    MF_PT_REMOVED,
+    MF_PT_ISOLATED,
+    MF_PT_WITH_PREVIOUS,
+    MF_PT_WITH_NEXT,
+    MF_PT_CONTIGUOUS
+} mf_pt_behavior;
+typedef struct mf_pt_rule {
+    mf_pt_rule_kind kind;
+    mf_pt_splitter split; /* NULL unless the kind is MF_PT_CUT_SPLITTER */
+    mf_regex *regex;      /* owned */
+    char *text;           /* owned, n bytes */
+    size_t n;
+    mf_pt_behavior behavior;
+    bool invert;  /* the text between matches counts as match, and the matches do not */
+    bool letters; /* bytes were replaced by the letters that represent them */
+    mf_pt_bar prepend;
+} mf_pt_rule;
+enum { MF_PT_RULES = 12 };
 typedef struct mf_pt_words {
-    mf_pt_splitter split[MF_PT_SPLITTERS]; /* each splitter cuts the words of the
-                                            * previous one */
+    mf_pt_rule rule[MF_PT_RULES]; /* each one cuts the words of the previous one */
     int n;
     bool bars;         /* blanks are replaced by U+2581 */
     mf_pt_bar prepend; /* with bars: which texts get a U+2581 in front */
     bool blank;        /* a blank is put before a text that does not begin with a blank */
     bool bytes;        /* the vocabulary represents bytes by letters (byte-level) */
 } mf_pt_words;
+void mf_pt_words_free(mf_pt_words *w);
+/* Adds a function as the last one. Returns false if there are MF_PT_RULES. */
+bool mf_pt_add_splitter(mf_pt_words *w, mf_pt_splitter split);
+
+/* The words of one text. */
+typedef struct mf_pt_piece {
+    size_t begin, end;
+    bool match;
+} mf_pt_piece;
+typedef struct mf_pt_pieces {
+    const mf_pt_rule *cut;
+    mf_regex_scan *scan;
+    const char *text;
+    size_t n, at;      /* length of the text; end of the last part */
+    mf_pt_piece next;  /* a match that follows the text before it */
+    bool found, ended; /* there is `next`; there is no further match */
+    mf_pt_piece held;  /* a word to which the next part may be added */
+    bool holds, last;  /* there is `held`; whether the last part was a match */
+} mf_pt_pieces;
+/* Begins the words of a text, n > 0 bytes of UTF-8. scan: for MF_PT_CUT_REGEX. */
+int mf_pt_pieces_begin(mf_pt_pieces *p, const mf_pt_rule *cut, mf_regex_scan *scan,
+                       const char *text, size_t n);
+/* Finds the next word. *more false: there is none. The only error is MF_ENOMEM. */
+int mf_pt_pieces_next(mf_pt_pieces *p, size_t *begin, size_t *end, bool *more);
 
 /* ---- added tokens (added.c) ---- */
 typedef struct mf_pt_added_token {
