@@ -284,6 +284,7 @@ tests_unit_ops_check_ops_SOURCES += tests/unit/ops/op_cases_store.c
 FUZZ_TARGETS =
 FUZZ_TARGETS += tests/fuzz/fuzz_checkpoint
 FUZZ_TARGETS += tests/fuzz/fuzz_config
+FUZZ_TARGETS += tests/fuzz/fuzz_convert
 FUZZ_TARGETS += tests/fuzz/fuzz_elf
 FUZZ_TARGETS += tests/fuzz/fuzz_option
 FUZZ_TARGETS += tests/fuzz/fuzz_ini

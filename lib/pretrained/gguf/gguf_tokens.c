@@ -279,7 +279,7 @@ int mf_gguf_tokens(const mf_export_run *x, const mf_gguf_arch *a, mf_gguf *w)
                 .w = w,
                 .t = (const mf_pretrained *)(const void *)own,
                 .n = x->record->keys.vocab};
-    int rc = k.t->model.wordpiece ? refuse("it is WordPiece") : list_tokens(&k);
+    int rc = k.t->model.kind != MF_PT_BPE ? refuse("its model is not BPE") : list_tokens(&k);
     if (rc == MF_OK) rc = list_merges(&k.t->model, &list, &n);
     if (rc == MF_OK)
         rc =

@@ -435,8 +435,15 @@ START_TEST(bad_files)
     static const struct {
         const char *text, *message;
     } table[] = {
-        {"{\"model\":{}}", "expected BPE or WordPiece"},
-        {"{\"model\":{\"type\":\"Unigram\"}}", "\"model\": \"Unigram\": expected BPE"},
+        {"{\"model\":{}}", "expected BPE, WordPiece, Unigram or WordLevel"},
+        {"{\"model\":{\"type\":\"Chars\"}}", "\"model\": \"Chars\": expected BPE"},
+        {"{\"model\":{\"type\":\"Unigram\",\"vocab\":{}}}",
+         "expected a list of names and scores"},
+        {"{\"model\":{\"type\":\"Unigram\",\"vocab\":[[\"a\"]]}}",
+         "entry 0: expected a name and a score"},
+        {"{\"model\":{\"type\":\"Unigram\",\"vocab\":[[\"a\",0]],\"unk_id\":1}}",
+         "\"unk_id\": expected an index"},
+        {"{\"model\":{\"type\":\"WordLevel\",\"vocab\":{\"a\":0}}}", "\"unk_token\""},
         {"{\"model\":{\"type\":\"BPE\",\"vocab\":{},\"merges\":[]}}", "\"vocab\": expected an"},
         {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":-1},\"merges\":[]}}", "an id from 0"},
         {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":999999},\"merges\":[]}}", "fewer gaps"},
@@ -453,11 +460,14 @@ START_TEST(bad_files)
         {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[],\"unk_token\":\"b\"}}",
          "\"unk_token\": expected a token"},
         {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[],"
-         "\"continuing_subword_prefix\":\"##\"}}",
-         "\"continuing_subword_prefix\": expected null"},
+         "\"continuing_subword_prefix\":\"-----------------\"}}",
+         "\"end_of_word_suffix\" of at most 16 bytes"},
         {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[],"
-         "\"end_of_word_suffix\":\"</w>\"}}",
-         "\"end_of_word_suffix\": expected null"},
+         "\"end_of_word_suffix\":\"</w>\",\"byte_fallback\":true}}",
+         "\"byte_fallback\": expected no"},
+        {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[],"
+         "\"end_of_word_suffix\":\"</w>\"},\"pre_tokenizer\":{\"type\":\"ByteLevel\"}}",
+         "ByteLevel: expected no"},
         {"{\"model\":{\"type\":\"WordPiece\",\"vocab\":{\"a\":0}}}", "\"unk_token\""},
         {"{\"model\":{\"type\":\"WordPiece\",\"vocab\":{\"a\":0},"
          "\"continuing_subword_prefix\":\"-----------------\"}}",
@@ -467,12 +477,18 @@ START_TEST(bad_files)
          "\"max_input_chars_per_word\" from 1 to 65536"},
         {"{\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false},\"model\":{"
          "\"type\":\"WordPiece\",\"unk_token\":\"a\",\"vocab\":{\"a\":0}}}",
-         "expected another one with WordPiece"},
+         "ByteLevel: expected it with BPE, another one with WordPiece"},
         {"{" MODEL ",\"normalizer\":{\"type\":\"Precompiled\"}}",
-         "\"Precompiled\": expected NFC"},
-        {"{" MODEL ",\"normalizer\":{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"a\"},"
+         "expected the length of a trie, and the trie"},
+        {"{" MODEL ",\"normalizer\":{\"type\":\"Precompiled\",\"precompiled_charsmap\":\"%\"}}",
+         "base64 of 1 letters: expected whole groups of 4"},
+        {"{" MODEL ",\"normalizer\":{\"type\":\"Precompiled\",\"precompiled_charsmap\":"
+                   "\"BAAAAAAAAABh\"}}",
+         "expected texts in UTF-8"},
+        {"{" MODEL ",\"normalizer\":{\"type\":\"Nmt\"}}", "\"Nmt\": expected NFC"},
+        {"{" MODEL ",\"normalizer\":{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"a)\"},"
          "\"content\":\"\"}}",
-         "not a regular expression"},
+         "\"normalizer\": Replace: expression \"a)\": byte 1: a ) without ("},
         {"{" MODEL ",\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"(a+b\"},"
          "\"behavior\":\"Isolated\"}}",
          "\"pre_tokenizer\": Split: expression \"(a+b\": byte 0: a group without )"},

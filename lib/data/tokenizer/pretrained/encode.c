@@ -70,8 +70,17 @@ static int find_tokens(encoder *e, const mf_pt_view *w)
 {
     const mf_pt_model *m = &e->t->model;
     e->found.n = 0;
-    return m->wordpiece ? mf_pt_piece_word(m, w->bytes, w->n, &e->found)
-                        : mf_pt_merge_word(m, w->bytes, w->n, &e->found);
+    switch (m->kind) {
+    case MF_PT_WORDPIECE:
+        return mf_pt_piece_word(m, w->bytes, w->n, &e->found);
+    case MF_PT_UNIGRAM:
+        return mf_pt_unigram_word(m, w->bytes, w->n, &e->found);
+    case MF_PT_WORDLEVEL:
+        return mf_pt_level_word(m, w->bytes, w->n, &e->found);
+    case MF_PT_BPE:
+        break;
+    }
+    return mf_pt_merge_word(m, w->bytes, w->n, &e->found);
 }
 
 static int add_word(encoder *e, const mf_pt_view *w)

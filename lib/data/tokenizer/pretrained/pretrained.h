@@ -58,7 +58,9 @@ typedef enum mf_pt_step_kind {
     MF_PT_UNMARK,  /* accents and other combining marks are removed */
     MF_PT_PREPEND, /* `text` is put before each text that is not empty */
     MF_PT_REPLACE, /* each `text` becomes `with` */
-    MF_PT_TRIM     /* blanks at the ends are removed */
+    MF_PT_TRIM,    /* blanks at the ends are removed */
+    MF_PT_MATCHES, /* each match of `regex` becomes `with` */
+    MF_PT_CHARSMAP /* characters are replaced by the table `map` of sentencepiece */
 } mf_pt_step_kind;
 typedef struct mf_pt_step {
     mf_pt_step_kind kind;
@@ -67,6 +69,8 @@ typedef struct mf_pt_step {
     bool left, right;                       /* which ends are trimmed */
     char *text, *with;
     size_t n_text, n_with;
+    mf_regex *regex;
+    struct mf_pt_charsmap *map;
 } mf_pt_step;
 enum { MF_PT_STEPS = 16, MF_PT_GROWTH = 1024 };
 typedef struct mf_pt_steps {
@@ -80,6 +84,13 @@ void mf_pt_steps_free(mf_pt_steps *s);
  * texts, which keep their memory for the next call. The only error is MF_ENOMEM. */
 int mf_pt_normalize(const mf_pt_steps *s, const mf_pt_view *v, mf_pt_text work[2],
                     mf_pt_view *ret);
+
+/* A table of sentencepiece (charsmap.c): a trie of characters, and what replaces them. */
+typedef struct mf_pt_charsmap mf_pt_charsmap;
+/* Reads a table, in base64. MF_EINPUT if it is damaged; MF_ENOMEM. */
+int mf_pt_charsmap_read(const char *source, const char *text, size_t n, mf_pt_charsmap **ret);
+void mf_pt_charsmap_free(mf_pt_charsmap *m);
+int mf_pt_charsmap_apply(const mf_pt_charsmap *m, const mf_pt_view *v, mf_pt_text *out);
 
 /* ---- words (split.c) ---- */
 /* Returns the length of the match of a splitter at `at` in a text of n bytes of valid UTF-8; 0
@@ -190,6 +201,8 @@ void mf_pt_trie_begin(mf_pt_trie *t);
 void mf_pt_trie_free(mf_pt_trie *t);
 /* Adds a text of n > 0 bytes. A text that was added before keeps its token. */
 int mf_pt_trie_add(mf_pt_trie *t, const char *text, size_t n, int32_t token);
+/* Returns the node below a node (-1: above the root) for a byte; -1: none. */
+int32_t mf_pt_trie_step(const mf_pt_trie *t, int32_t node, unsigned char byte);
 /* The text from..begin-1 contains no added token; `token` is the text begin..end-1. If no added
  * token follows, token is -1, and begin is the end of the text. */
 typedef struct mf_pt_match {
@@ -202,7 +215,7 @@ typedef struct mf_pt_match {
 bool mf_pt_next_added(const mf_pt_trie *t, const mf_pt_added_token *tokens, const char *text,
                       size_t n, mf_pt_match *m);
 
-/* ---- the vocabulary and its two models ---- */
+/* ---- the vocabulary and its models ---- */
 typedef struct mf_pt_merge {
     uint64_t key; /* left + 1 in the upper 32 bits, right in the lower 32 bits; 0: free */
     int32_t rank, made;
@@ -219,13 +232,21 @@ typedef struct mf_pt_found { /* the tokens of a word, and work memory; {0} befor
     size_t n_symbol, cap_symbol;
     uint64_t *heap;
     size_t n_heap, cap_heap;
+    struct mf_pt_way *way;
+    size_t cap_way;
 } mf_pt_found;
 void mf_pt_found_free(mf_pt_found *f);
 
+typedef enum mf_pt_model_kind {
+    MF_PT_BPE,
+    MF_PT_WORDPIECE,
+    MF_PT_UNIGRAM,
+    MF_PT_WORDLEVEL
+} mf_pt_model_kind;
 typedef struct mf_pt_model {
     mf_strings names; /* names as they are in the file */
     int32_t *id_of;   /* [names.n] id of each name */
-    bool wordpiece;
+    mf_pt_model_kind kind;
     int32_t unk; /* id of the unknown token; -1: none */
     /* of BPE */
     mf_pt_merge *merge; /* hash table */
@@ -234,10 +255,16 @@ typedef struct mf_pt_model {
     bool byte_level;   /* a symbol is a byte, else a character */
     bool byte_fallback, fuse_unk, ignore_merges;
     bool cuts_at_bars; /* no merge crosses the boundary before a run of U+2581 */
-    /* for WordPiece */
+    char suffix[16];   /* of the symbol that ends a word */
+    size_t n_suffix;
+    /* of WordPiece, and of BPE: what precedes the name of a token inside of a word */
     char prefix[16];
     size_t n_prefix, longest, word_max; /* length in bytes of the prefix, of the longest name;
                                          * greatest number of characters of a word */
+    /* of Unigram */
+    double *score;    /* [names.n] of each id */
+    double unk_score; /* of a character without a token */
+    mf_pt_trie trie;  /* of the names, with their ids */
 } mf_pt_model;
 void mf_pt_model_free(mf_pt_model *m);
 /* Returns the id of a name; -1: not found. */
@@ -245,10 +272,12 @@ int32_t mf_pt_id(const mf_pt_model *m, const char *name, size_t n);
 /* Adds the merge with this rank. A pair that was added before gets the new rank, as in the
  * library. The table must have free slots. */
 void mf_pt_add_merge(mf_pt_model *m, int32_t left, int32_t right, int32_t rank, int32_t made);
-/* Appends the tokens of a word to f (merge.c, pieces.c). MF_ENOMEM; MF_EINPUT for a byte that a
- * byte-level vocabulary lacks. */
+/* Appends the tokens of a word to f (merge.c, pieces.c, unigram.c). MF_ENOMEM; MF_EINPUT for a
+ * byte or character that the vocabulary lacks, if it has no token for unknown ones. */
 int mf_pt_merge_word(const mf_pt_model *m, const char *word, size_t n, mf_pt_found *f);
 int mf_pt_piece_word(const mf_pt_model *m, const char *word, size_t n, mf_pt_found *f);
+int mf_pt_unigram_word(const mf_pt_model *m, const char *word, size_t n, mf_pt_found *f);
+int mf_pt_level_word(const mf_pt_model *m, const char *word, size_t n, mf_pt_found *f);
 int mf_pt_found_add(mf_pt_found *f, int32_t id, size_t n);
 
 /* Returns the letter that represents a byte in a byte-level vocabulary. */
@@ -263,6 +292,7 @@ typedef struct mf_pt_decoding {
     bool bars;          /* U+2581 is decoded to a blank */
     bool joined;        /* there is no decoder: a blank precedes each token */
     bool trim_first;    /* one blank at the beginning of the whole text is removed */
+    bool suffix;        /* the suffix of a model's words becomes a blank, none at the end */
 } mf_pt_decoding;
 
 /* ---- the tokenizer ---- */

@@ -196,7 +196,7 @@ static int read_list(const char *where, const mf_json *config, mf_pretrained *t)
     while (rc == MF_OK && next_line(&l))
         rc = mf_pt_add_name(source, l.line, l.n, (int64_t)l.count - 1, m);
     if (rc != MF_OK) return rc;
-    m->wordpiece = true;
+    m->kind = MF_PT_WORDPIECE;
     m->word_max = 100;
     m->n_prefix = 2;
     memcpy(m->prefix, "##", m->n_prefix);

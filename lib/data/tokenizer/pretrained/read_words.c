@@ -34,7 +34,7 @@ bool mf_pt_true(const mf_json *v, const char *key, bool missing)
 
 static const char step_names[] =
     "NFC, NFD, NFKC, NFKD, BertNormalizer, Lowercase, StripAccents, "
-    "Prepend, Replace of a string, Strip, or a Sequence of them";
+    "Prepend, Replace, Strip, Precompiled, or a Sequence of them";
 
 /* Copies a string, which may contain NUL. */
 static int copy_string(const mf_json *v, char **ret, size_t *ret_n)
@@ -48,14 +48,32 @@ static int copy_string(const mf_json *v, char **ret, size_t *ret_n)
 static int read_replace(const char *source, const mf_json *v, mf_pt_step *s)
 {
     const mf_json *pattern = mf_json_get(v, "pattern");
-    s->kind = MF_PT_REPLACE;
+    const char *regex = mf_json_string(mf_json_get(pattern, "Regex"), &s->n_text);
+    s->kind = regex ? MF_PT_MATCHES : MF_PT_REPLACE;
+    if (regex) {
+        char where[4200];
+        snprintf(where, sizeof where, "%s: \"normalizer\": Replace", source);
+        const int code = copy_string(mf_json_get(v, "content"), &s->with, &s->n_with);
+        if (code == MF_OK) return mf_regex_new(where, regex, s->n_text, &s->regex);
+        if (code == MF_ENOMEM) return code;
+    }
     int rc = copy_string(mf_json_get(pattern, "String"), &s->text, &s->n_text);
     if (rc == MF_OK) rc = copy_string(mf_json_get(v, "content"), &s->with, &s->n_with);
     if (rc == MF_ENOMEM || (rc == MF_OK && s->n_text > 0)) return rc;
     return mf_fail(MF_EINPUT,
-                   "%s: \"normalizer\": Replace: expected a pattern {\"String\": ...} and a "
-                   "\"content\"%s",
-                   source, mf_json_get(pattern, "Regex") ? ", not a regular expression" : "");
+                   "%s: \"normalizer\": Replace: expected a pattern {\"String\": ...} or "
+                   "{\"Regex\": ...}, and a \"content\"",
+                   source);
+}
+
+static int read_charsmap(const char *source, const mf_json *v, mf_pt_step *s)
+{
+    size_t n = 0;
+    char where[4200];
+    const char *text = mf_json_string(mf_json_get(v, "precompiled_charsmap"), &n);
+    snprintf(where, sizeof where, "%s: \"normalizer\": Precompiled", source);
+    s->kind = MF_PT_CHARSMAP;
+    return mf_pt_charsmap_read(where, text ? text : "", n, &s->map);
 }
 
 static int read_bert(const char *source, const mf_json *v, mf_pt_step *s)
@@ -80,6 +98,7 @@ static int read_step(const char *source, const mf_json *v, mf_pt_step *s)
         }
     if (mf_pt_is(v, "BertNormalizer")) return read_bert(source, v, s);
     if (mf_pt_is(v, "Replace")) return read_replace(source, v, s);
+    if (mf_pt_is(v, "Precompiled")) return read_charsmap(source, v, s);
     s->left = mf_pt_true(v, "strip_left", true);
     s->right = mf_pt_true(v, "strip_right", true);
     if (mf_pt_is(v, "Lowercase"))
@@ -116,10 +135,11 @@ int mf_pt_read_steps(const char *source, const mf_json *v, mf_pt_steps *ret)
                        MF_PT_STEPS);
     mf_pt_step *s = &ret->step[ret->n++];
     rc = read_step(source, v, s);
-    if (rc != MF_OK || s->kind != MF_PT_REPLACE) return rc;
-    /* The growth factors of successive steps multiply. */
+    if (rc != MF_OK || (s->kind != MF_PT_REPLACE && s->kind != MF_PT_MATCHES)) return rc;
+    /* The growth factors of successive steps multiply. A match may be empty. */
     ret->growth =
-        (ret->growth > 0 ? ret->growth : 1) * fmax(1, (double)s->n_with / (double)s->n_text);
+        (ret->growth > 0 ? ret->growth : 1) *
+        (s->regex ? 1 + (double)s->n_with : fmax(1, (double)s->n_with / (double)s->n_text));
     if (ret->growth <= MF_PT_GROWTH) return MF_OK;
     return mf_fail(MF_EINPUT,
                    "%s: \"normalizer\": Replace: a text could become more than %d times as "
@@ -225,10 +245,12 @@ static int read_delimiter(const char *source, const mf_json *v, mf_pt_words *ret
     return cut->text ? MF_OK : MF_ENOMEM;
 }
 
-/* Whitespace: words and runs of other characters; what lies between them is removed. */
+/* Whitespace: words and runs of other characters; what lies between them is removed. This
+ * expression is not of Oniguruma, whose \w has other characters. */
+#define WORD "[[\\w\\x{200c}\\x{200d}]&&[^\\xb2\\xb3\\xb9\\xbc-\\xbe]]"
 static int read_whitespace(const char *source, mf_pt_words *ret)
 {
-    static const char pattern[] = "\\w+|[^\\w\\s]+";
+    static const char pattern[] = WORD "+|[^" WORD "\\s]+";
     mf_pt_rule *cut = add_cut(source, ret, MF_PT_CUT_REGEX);
     if (!cut) return MF_EINPUT;
     cut->behavior = MF_PT_REMOVED;

@@ -41,10 +41,17 @@ static int script_of(uint32_t c)
                : -1;
 }
 
+/* \w of Oniguruma: that of the library's other expressions with the numbers of Latin-1, without
+ * the two joiners. */
+static bool is_word(uint32_t c)
+{
+    if (c == 0x200c || c == 0x200d) return false;
+    return mf_pt_is_word(c) || c == 0xb2 || c == 0xb3 || c == 0xb9 || (c >= 0xbc && c <= 0xbe);
+}
+
 static properties properties_of(uint32_t c)
 {
-    return (properties){mf_pt_category(c), script_of(c), mf_unicode_is_space(c),
-                        mf_pt_is_word(c)};
+    return (properties){mf_pt_category(c), script_of(c), mf_unicode_is_space(c), is_word(c)};
 }
 
 static bool contains(const mf_rx_step *step, size_t n, uint32_t c, const properties *p)
