@@ -147,6 +147,7 @@ CLI += tests/cuda/tools.bats
 CLI += tests/cuda/training.bats
 CLI += tests/cli/answers.bats
 CLI += tests/cli/compare.bats
+CLI += tests/cli/shown/board.bats
 CLI += tests/cli/shown/compare_words.bats
 CLI += tests/cli/shown/equivalent.bats
 CLI += tests/cli/shown/verify.bats
