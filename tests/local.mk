@@ -200,6 +200,7 @@ CLI += tests/cli/quickstart.bats
 CLI += tests/cli/readme.bats
 CLI += tests/cli/report.bats
 CLI += tests/cli/runs.bats
+CLI += tests/cli/shown/tasks.bats
 CLI += tests/cli/shown/terminal.bats
 CLI += tests/cli/trace.bats
 CLI += tests/walk/walk.bats
