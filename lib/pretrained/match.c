@@ -170,11 +170,11 @@ static void part_rows(mf_place *out, int d)
 
 /* Joins the hidden units of all experts in one tensor of rank 2, expert after expert. The
  * weight is [n, rows, columns]. In the first layer the hidden units are rows; in the second
- * layer (MF_PART_ALL) they are columns. */
-static void join_experts(mf_place *out, mf_part part)
+ * layer (MF_PART_ALL) they are columns, or rows if it is transposed. */
+static void join_experts(mf_place *out, const mf_family_rule *r)
 {
     const int64_t n = out->size[0], stride = out->stride[0];
-    const int to = part == MF_PART_ALL ? 1 : 0;
+    const int to = r->part == MF_PART_ALL && !(r->flags & MF_RULE_TRANSPOSED) ? 1 : 0;
     if (to == 1) {
         out->size[0] = out->size[1];
         out->stride[0] = out->stride[1];
@@ -263,7 +263,7 @@ static int place_of(const mf_keys *k, const mf_family_rule *r, mf_param *p, mf_p
         cut_dimension(out, row, out->size[row] / cut);
         part_rows(out, row + 1);
     }
-    if (rc == MF_OK && r->flags & MF_RULE_JOINED && s->rank == 3) join_experts(out, r->part);
+    if (rc == MF_OK && r->flags & MF_RULE_JOINED && s->rank == 3) join_experts(out, r);
     if (rc == MF_OK && r->part == MF_PART_HEADS) rc = share_heads(k, r, other, out);
     return rc;
 }
@@ -470,12 +470,25 @@ static bool is_further(const matcher *m, int64_t i)
     return *end == '.' && n >= m->k->layers;
 }
 
-static void skip_further(matcher *m)
+/* Whether the tensor belongs to another part than the text model. */
+static bool is_elsewhere(const matcher *m, int64_t i)
 {
-    static const mf_family_rule rule = {.theirs = "model.layers.{l}.*",
-                                        .more = "a block that predicts further tokens"};
-    for (int64_t i = 0; i < m->n; i++)
-        if (!m->places[i].rule && is_further(m, i)) m->places[i].rule = &rule;
+    for (const char *const *at = m->family->skipped; at && *at; at++)
+        if (strncmp(m->tensors[i]->name, *at, strlen(*at)) == 0) return true;
+    return false;
+}
+
+static void skip_others(matcher *m)
+{
+    static const mf_family_rule further = {.theirs = "model.layers.{l}.*",
+                                           .more = "a block that predicts further tokens"},
+                                elsewhere = {.theirs = "*",
+                                             .more = "another part than the text model"};
+    for (int64_t i = 0; i < m->n; i++) {
+        if (m->places[i].rule) continue;
+        if (is_further(m, i)) m->places[i].rule = &further;
+        if (is_elsewhere(m, i)) m->places[i].rule = &elsewhere;
+    }
 }
 
 static int refuse_unknown(const matcher *m)
@@ -543,7 +556,7 @@ int mf_match_tensors(const mf_family *family, const mf_keys *k, const mf_store *
                  .places = mf_alloc((size_t)n + 1, sizeof(mf_place)),
                  .covered = mf_alloc((size_t)mf_store_count(store) + 1, sizeof(int64_t))};
     int rc = m.places && m.covered ? apply_all(&m) : MF_ENOMEM;
-    if (rc == MF_OK) skip_further(&m);
+    if (rc == MF_OK) skip_others(&m);
     if (rc == MF_OK) rc = refuse_unknown(&m);
     if (rc == MF_OK) rc = refuse_missing(&m);
     mf_free(m.covered);

@@ -62,7 +62,7 @@ replace() {
     for part in tokenizer_config.json vocab.json merges.txt; do
         rm -f folder/tokenizer_config.json
         echo '{}' >"folder/$part"
-        refused "folder: no tokenizer, but a part of one ($part): expected tokenizer.json, vocab.json with merges.txt, or vocab.txt; --no-tokenizer imports the weights alone"
+        refused "folder: no tokenizer, but a part of one ($part): expected tokenizer.json, vocab.json with merges.txt, vocab.txt, tokenizer.model, tiktoken.model or tekken.json; --no-tokenizer imports the weights alone"
         rm "folder/$part"
     done
     run "$MOEFW" import folder -o new
@@ -75,14 +75,14 @@ replace() {
     [ "$status" -eq 3 ]
     # one that cannot be read is an error, unless nobody wants it
     rm -r new
-    echo '{"model":{"type":"Unigram"}}' >folder/tokenizer.json
-    refused 'folder/tokenizer.json: "model": "Unigram": expected BPE or WordPiece; --no-tokenizer imports the weights alone'
+    echo '{"model":{"type":"Chars"}}' >folder/tokenizer.json
+    refused 'folder/tokenizer.json: "model": "Chars": expected BPE, WordPiece, Unigram or WordLevel; --no-tokenizer imports the weights alone'
     run "$MOEFW" import folder --no-tokenizer -o other
     [ "$status" -eq 0 ]
     [[ "${lines[0]}" == *"; no tokenizer" ]]
     rm folder/tokenizer.json
     touch folder/tokenizer.model
-    refused "tokenizer.model is not read: AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER) writes tokenizer.json; --no-"
+    refused "tokenizer.model: expected a model of sentencepiece; --no-"
     cp "$MOE/hf/tokenizer.json" folder
     "$MOEFW" import folder --no-tokenizer -o none -q
     run "$MOEFW" generate none --prompt All
@@ -461,7 +461,7 @@ END
     [ "$status" -eq 3 ]
     cp "$MOE"/hf/model* folder
     replace folder/config.json '"model_type": "mixtral"' '"model_type": "mixtrall"'
-    refused "model_type: expected one of aria_text, bert, "
+    refused "model_type: expected one of afmoe, aria_text, bert, "
     [[ "$output" == *"found 'mixtrall'; nearest: 'mixtral'" ]]
     cp "$MOE/hf/config.json" folder
     replace folder/config.json '"rope_scaling": null' '"rope_scaling": {"type": "longrope", "factor": 2}'

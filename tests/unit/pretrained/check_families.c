@@ -153,6 +153,32 @@ START_TEST(values_that_are_refused)
          "mlp_layer_types: expected dense or sparse for each of 2 blocks"},
         {"\"model_type\":\"exaone_moe\",\"sliding_window_pattern\":\"LLG\"",
          "sliding_window_pattern: expected a whole number from 1 to 1024"},
+        {"\"model_type\":\"dbrx\",\"attn_config\":3",
+         "attn_config: expected null or an object"},
+        {"\"model_type\":\"dbrx\",\"ffn_config\":{\"ffn_act_fn\":{\"name\":\"gelu\"}}",
+         "ffn_config.ffn_act_fn.name: expected silu|swish, found 'gelu'"},
+        {"\"model_type\":\"dbrx\",\"ffn_config\":{\"moe_normalize_expert_weights\":0.5}",
+         "ffn_config.moe_normalize_expert_weights: expected null, or a number from 1 to 100, "
+         "found 0.5"},
+        {"\"model_type\":\"dbrx\",\"attn_config\":{\"clip_qkv\":-1}",
+         "attn_config.clip_qkv: expected null, or a number above 0 up to 1e6, found -1"},
+        {"\"model_type\":\"llama4\"",
+         "text_config: expected an object, the keys of the text model"},
+        {"\"model_type\":\"llama4\",\"tie_word_embeddings\":true,\"text_config\":{}",
+         "tie_word_embeddings: expected the value of text_config.tie_word_embeddings"},
+        {"\"model_type\":\"llama4\",\"text_config\":{\"layer_types\":[\"other\"]}",
+         "text_config: layer_types: expected chunked_attention or full_attention for each of "
+         "48 "
+         "blocks"},
+        {"\"model_type\":\"olmo3\",\"rope_parameters\":{\"rope_theta\":5}",
+         "rope_parameters: expected only full_attention and sliding_attention, found "
+         "rope_theta"},
+        {"\"model_type\":\"olmo3\",\"rope_parameters\":{\"sliding_attention\":{\"rope_type\":"
+         "\"linear\",\"factor\":2}}",
+         "rope_parameters: sliding_attention: expected rope_type default, found 'linear'"},
+        {"\"model_type\":\"olmo3\",\"rope_parameters\":{\"full_attention\":{}},"
+         "\"rope_scaling\":{\"type\":\"linear\"}",
+         "rope_scaling: expected null, because rope_parameters has full_attention"},
         {DEEPSEEK ",\"num_key_value_heads\":1",
          "num_key_value_heads: expected num_attention_heads"},
     };

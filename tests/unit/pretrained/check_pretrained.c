@@ -230,13 +230,24 @@ static void compare_auxiliary(const golden *g, mf_session *s, const mf_tokens *t
 
 /* ---- backward ---- */
 
+/* The values of a tensor. In a folder with more than the text model its name has another
+ * beginning than in the golden values, which are those of the text model. */
+static double *values_in_whole(const mf_st_file *f, const char *name, uint64_t *ret_n)
+{
+    char other[256];
+    double *x = values_of(f, name, ret_n);
+    if (x) return x;
+    snprintf(other, sizeof other, "language_model.%.200s", name);
+    return values_of(f, other, ret_n);
+}
+
 /* The norm of a tensor without the elements begin .. end. These are skipped because torch
  * computes no gradient for the embedding of the padding token, even if it occurs as a
  * real token. */
 static double norm_of(const mf_st_file *f, const char *name, uint64_t begin, uint64_t end)
 {
     uint64_t n = 0;
-    double *x = values_of(f, name, &n), sum = 0;
+    double *x = values_in_whole(f, name, &n), sum = 0;
     char old[256];
     const char *norm = strstr(name, "LayerNorm.");
     if (!x && norm) { /* the golden values use the newer names */
@@ -252,6 +263,13 @@ static double norm_of(const mf_st_file *f, const char *name, uint64_t begin, uin
     return sqrt(sum);
 }
 
+/* The keys of the text model in a config.json. */
+static const mf_json *text_keys(const mf_json *config)
+{
+    const mf_json *text = mf_json_get(config, "text_config");
+    return text ? text : config;
+}
+
 /* Whether the padding token occurs as a real token of the text. Then, if the embedding is also
  * the head, torch leaves the text's tokens out of the gradient of the embedding, and the head's
  * part out of that row. */
@@ -263,7 +281,7 @@ static bool has_padding_token(const golden *g)
     bool has = false;
     snprintf(path, sizeof path, "%s/config.json", g->hf);
     mf_json *config = read_json(path);
-    mf_json_int(mf_json_get(config, "pad_token_id"), &row);
+    mf_json_int(mf_json_get(text_keys(config), "pad_token_id"), &row);
     double *ids = values_of(g->file, "input_ids", &n),
            *mask = values_of(g->file, "attention_mask", &m);
     for (uint64_t i = 0; ids && row >= 0 && i < n; i++)
@@ -285,7 +303,7 @@ static int64_t padding_row(const golden *g)
     bool tied = true;
     mf_json_bool(mf_json_get(config, "tie_word_embeddings"), &tied);
     if (((!type || strcmp(type, "bert") != 0) && tied) ||
-        !mf_json_int(mf_json_get(config, "pad_token_id"), &row))
+        !mf_json_int(mf_json_get(text_keys(config), "pad_token_id"), &row))
         row = -1;
     mf_json_free(config);
     return row;
