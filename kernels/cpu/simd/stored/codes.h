@@ -104,8 +104,8 @@ V_INLINE void f8_finite(mf_stored_type type, const uint8_t *p, vf to[4])
     }
 }
 
-/* Finds NaN among 4 VL numbers of E4M3; results are added by |. E5M2 needs no such test, because
- * its NaN are those of f16. */
+/* Finds NaN among 4 VL numbers of E4M3; results are added by |. E5M2 needs no such test,
+ * because its NaN are those of f16. */
 #if VL == 16
 typedef __mmask64 f8_found;
 V_INLINE f8_found f8_nans(const uint8_t *p)
