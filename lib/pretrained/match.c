@@ -329,8 +329,9 @@ static int judge_tensor(const matcher *m, const mf_st_tensor *t, const mf_place 
                        "%s: tensor '%s': expected shape %s, as config.json says, found %s",
                        m->where, t->name, expected, found);
     }
-    if (t->dtype != MF_ST_F32 && t->dtype != MF_ST_BF16 && t->dtype != MF_ST_F16)
-        return mf_fail(MF_EINPUT, "%s: tensor '%s': expected F32, F16 or BF16, found %s",
+    if (t->dtype != MF_ST_F32 && t->dtype != MF_ST_BF16 && t->dtype != MF_ST_F16 &&
+        t->dtype != MF_ST_F64)
+        return mf_fail(MF_EINPUT, "%s: tensor '%s': expected F32, F16, BF16 or F64, found %s",
                        m->where, t->name, t->dtype_name);
     return MF_OK;
 }
@@ -425,8 +426,10 @@ static int apply(matcher *m, const mf_family_rule *r, int64_t layer, int64_t exp
     if (rc == MF_EINVAL) /* the sizes of the model and of its files differ */
         return mf_fail_context(MF_EINPUT, "%s: tensor '%s'", m->where, m->tensors[at]->name);
     if (rc == MF_OK)
-        rc = form == MF_FORM_PLAIN ? judge_tensor(m, m->tensors[at], place)
-                                   : place_parts(m, place, form, parts);
+        rc = mf_form_has_numbers(form) ? judge_tensor(m, m->tensors[at], place)
+                                       : place_parts(m, place, form, parts);
+    place->form = form;
+    place->parts[0] = at;
     place->tied = r->flags & MF_RULE_TIED;
     if (rc != MF_OK || place->tied) return rc;
     const int64_t count = mf_place_count(place), part = other ? other->count : 0;
