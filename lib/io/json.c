@@ -212,6 +212,48 @@ static void wrap_memory(void)
 
 /* ---- parsing ---- */
 
+/* Returns the end of the string that begins at `at`, behind its quote; n if it has no end. */
+static size_t string_end(const char *text, size_t n, size_t at)
+{
+    for (at++; at < n && text[at] != '"'; at++)
+        if (text[at] == '\\') at++;
+    return at < n ? at + 1 : n;
+}
+
+/* Whether the string that ends at `at` is a key. */
+static bool is_key(const char *text, size_t n, size_t at)
+{
+    while (at < n && strchr(" \t\r\n", text[at]) && text[at])
+        at++;
+    return at < n && text[at] == ':';
+}
+
+/* Writes MF_JSON_NUL instead of each \\u0000 of keys, which jansson refuses. */
+static int mark_nul(mf_arena *arena, const char **text, size_t *size)
+{
+    static const char nul[] = "\\u0000";
+    enum { NUL = sizeof nul - 1, MARK = sizeof MF_JSON_NUL - 1 };
+    const char *from = *text;
+    const size_t n = *size;
+    char *out = mf_arena_alloc(arena, n / NUL * MARK + n % NUL + 1);
+    size_t made = 0;
+    if (!out) return MF_ENOMEM;
+    for (size_t at = 0, end; at < n; at = end) {
+        end = from[at] == '"' ? string_end(from, n, at) : at + 1;
+        const bool key = from[at] == '"' && is_key(from, n, end);
+        for (size_t i = at, step; i < end; i += step) {
+            const bool escape = key && from[i] == '\\' && end - i >= NUL;
+            const bool is = escape && memcmp(from + i, nul, NUL) == 0;
+            step = is ? NUL : from[i] == '\\' && end - i >= 2 ? 2 : 1;
+            memcpy(out + made, is ? MF_JSON_NUL : from + i, is ? MARK : step);
+            made += is ? MARK : step;
+        }
+    }
+    *text = out;
+    *size = made;
+    return MF_OK;
+}
+
 static int parse_into(document *doc, const char *name, const char *text, size_t size)
 {
     const size_t flags = JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL;
@@ -219,10 +261,21 @@ static int parse_into(document *doc, const char *name, const char *text, size_t 
     mf_json_numbers numbers = {0};
     layout l = {.arena = doc->arena, .numbers = &numbers};
     json_t *root = json_loadb(text, size, flags, &error);
+    if (!root && json_error_code(&error) == json_error_null_byte_in_key) {
+        const int rc = mark_nul(reading_now->memory, &text, &size);
+        if (rc != MF_OK) return rc;
+        root = json_loadb(text, size, flags, &error);
+    }
     if (!root && error.text[0] != '\0') {
         const int rc = mf_json_numbers_find(text, size, reading_now->memory, &numbers);
         if (rc != MF_OK) return rc;
-        if (numbers.n > 0) root = json_loadb(numbers.text, size, flags, &error);
+        if (numbers.n > 0) text = numbers.text;
+        if (numbers.n > 0) root = json_loadb(text, size, flags, &error);
+    }
+    if (!root && json_error_code(&error) == json_error_null_byte_in_key) {
+        const int rc = mark_nul(reading_now->memory, &text, &size);
+        if (rc != MF_OK) return rc;
+        root = json_loadb(text, size, flags, &error);
     }
     if (!root && (json_error_code(&error) == json_error_out_of_memory || error.text[0] == '\0'))
         return mf_fail(MF_ENOMEM, "%s: out of memory while reading JSON", name);

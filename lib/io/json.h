@@ -39,6 +39,8 @@ mf_json_type mf_json_typeof(const mf_json *v); /* NULL counts as MF_JSON_NULL */
 const mf_json *mf_json_get(const mf_json *object, const char *key);
 const mf_json *mf_json_at(const mf_json *array, size_t i);
 size_t mf_json_size(const mf_json *array_or_object);
+/* In keys, this text stands for U+0000: code points that are no characters. */
+#define MF_JSON_NUL "\xEF\xB7\x90\xEF\xB7\xAF\xEF\xB7\x90"
 /* Iterates over members in the order of the file. i counts from 0. Returns false past
  * the end. */
 bool mf_json_member(const mf_json *object, size_t i, const char **key, const mf_json **value);

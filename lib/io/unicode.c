@@ -71,6 +71,20 @@ size_t mf_unicode_decompose(uint32_t c, uint32_t out[MF_UNICODE_DECOMPOSED])
     return (size_t)n;
 }
 
+size_t mf_unicode_grapheme(const char *text, size_t n)
+{
+    uint32_t before, c;
+    utf8proc_int32_t state = 0;
+    size_t at = mf_unicode_read(text, n, &before);
+    for (size_t length; at < n; at += length, before = c) {
+        length = mf_unicode_read(text + at, n - at, &c);
+        if (utf8proc_grapheme_break_stateful((utf8proc_int32_t)before, (utf8proc_int32_t)c,
+                                             &state))
+            break;
+    }
+    return at;
+}
+
 /* ---- normal forms ---- */
 
 size_t mf_unicode_plain(mf_unicode_form form, const char *text, size_t n)

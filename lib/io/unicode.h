@@ -39,6 +39,10 @@ size_t mf_unicode_read(const char *text, size_t n, uint32_t *ret);
 /* Writes a valid code point as UTF-8 and returns its length, 1 to 4 bytes. */
 size_t mf_unicode_write(uint32_t c, char *out);
 
+/* Returns the length in bytes of the first grapheme of a valid UTF-8 text of n > 0 bytes
+ * (extended grapheme cluster, Unicode Standard Annex 29). */
+size_t mf_unicode_grapheme(const char *text, size_t n);
+
 typedef enum mf_unicode_form {
     MF_UNICODE_NFC,
     MF_UNICODE_NFD,

@@ -208,9 +208,10 @@ static mf_source source_of(const import *im, int64_t i)
 {
     const mf_folder *f = im->folder;
     const mf_place *p = &im->ledger.places[i];
-    mf_source s = {.form = p->form};
+    mf_source s = {.form = p->form, .packing = im->ledger.packing};
     for (int j = 0; j < mf_form_parts(p->form); j++) {
         const int64_t at = p->form == MF_FORM_PLAIN ? i : p->parts[j];
+        if (at < 0) continue;
         s.file[j] = f->shards[f->tensors[at].shard];
         s.tensor[j] = f->tensors[at].tensor;
     }

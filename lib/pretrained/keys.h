@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "io/json.h"
+#include "pretrained/weights/packed.h"
 
 enum { MF_KEYS_SET_MAX = 256 };
 
@@ -43,8 +44,9 @@ typedef struct mf_keys {
     /* [layers] number of experts of each block, if blocks differ (match.h); NULL: they
      * do not */
     const int64_t *layer_experts;
-    int64_t classes; /* number of classes of a classifier; else 0 */
-    bool tied;       /* the output head shares the embedding's weights */
+    int64_t classes;    /* number of classes of a classifier; else 0 */
+    mf_packing packing; /* what quantization_config says */
+    bool tied;          /* the output head shares the embedding's weights */
     /* the only partial_rotary_factor other than 1 that scaled rope may have, since the family
      * counts rotated values by another key; 0: none */
     double rope_share;

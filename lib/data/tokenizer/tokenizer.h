@@ -122,6 +122,8 @@ struct mf_tokenizer {
     /* decoding removes a blank at the beginning of the whole text, which is in its
      * first piece */
     bool trim_first;
+    /* decoding removes a blank at the end of the whole text, which is in its last piece */
+    bool trim_last;
     mf_template template[2]; /* templates of one text and of two texts; the kind owns them */
     /* template that makes a text from messages of a conversation (data/tokenizer/chat.h);
      * NULL: unknown */
@@ -181,6 +183,7 @@ typedef struct mf_decoder {
     char *buffer;
     char wait[4];
     size_t n_wait;
+    bool blank; /* a blank that is dropped if the text ends here */
     bool begun; /* true if the text has begun: a blank in front of the following text is
                  * not removed */
 } mf_decoder;

@@ -15,7 +15,7 @@ int mf_decoder_open(mf_decoder *d, const mf_tokenizer *t)
     *d = (mf_decoder){.tokenizer = t};
     /* In the worst case every byte, including the bytes kept from earlier calls, becomes a
      * replacement character. The raw bytes are stored after the space for the output. */
-    size_t raw = t->longest + LONGEST_CHARACTER;
+    size_t raw = t->longest + LONGEST_CHARACTER + 1;
     d->buffer = mf_alloc(raw * REPLACEMENT + 1 + raw, 1);
     return d->buffer ? MF_OK : MF_ENOMEM;
 }
@@ -71,7 +71,7 @@ static size_t settle(mf_decoder *d, const char *raw, size_t n, bool end)
 
 const char *mf_decoder_next(mf_decoder *d, int32_t id, size_t *ret_n)
 {
-    size_t n, room = d->tokenizer->longest + LONGEST_CHARACTER;
+    size_t n, room = d->tokenizer->longest + LONGEST_CHARACTER + 1;
     const char *piece = mf_tokenizer_piece(d->tokenizer, id, &n);
     char *raw = d->buffer + room * REPLACEMENT + 1;
     if (d->tokenizer->trim_first && !d->begun && n > 0 && piece[0] == ' ') {
@@ -81,8 +81,12 @@ const char *mf_decoder_next(mf_decoder *d, int32_t id, size_t *ret_n)
     }
     d->begun = d->begun || n > 0;
     memcpy(raw, d->wait, d->n_wait);
-    memcpy(raw + d->n_wait, piece, n);
-    *ret_n = settle(d, raw, d->n_wait + n, false);
+    size_t at = d->n_wait;
+    if (d->blank && n > 0) raw[at++] = ' ';
+    if (n > 0) d->blank = d->tokenizer->trim_last && piece[n - 1] == ' ';
+    if (n > 0 && d->blank) n--;
+    memcpy(raw + at, piece, n);
+    *ret_n = settle(d, raw, at + n, false);
     return d->buffer;
 }
 
@@ -91,6 +95,6 @@ const char *mf_decoder_end(mf_decoder *d, size_t *ret_n)
     char raw[LONGEST_CHARACTER];
     memcpy(raw, d->wait, d->n_wait);
     *ret_n = settle(d, raw, d->n_wait, true);
-    d->begun = false;
+    d->begun = d->blank = false;
     return d->buffer;
 }

@@ -162,7 +162,8 @@ static const char *pre_of(const tokens *k)
     char text[256] = "";
     size_t at = 0;
     for (int i = 0; i < words->n && at < sizeof text; i++) {
-        const char *name = mf_pt_split_name(words->split[i]);
+        const mf_pt_splitter split = words->rule[i].split;
+        const char *name = split ? mf_pt_split_name(split) : NULL;
         if (!name) return NULL;
         at += (size_t)snprintf(text + at, sizeof text - at, "%s%s", i > 0 ? " " : "", name);
     }
@@ -210,7 +211,8 @@ static int put_characters_model(const tokens *k, const mf_pt_merge *list, size_t
     }
     for (int i = 0; i < words->n; i++)
         bars = bars &&
-               (words->split[i] == mf_pt_split_bars || words->split[i] == mf_pt_split_each_bar);
+               (words->rule[i].kind == MF_PT_BARS || words->rule[i].split == mf_pt_split_bars ||
+                words->rule[i].split == mf_pt_split_each_bar);
     if (!bars) return refuse("it is neither byte-level nor of sentencepiece's form");
     if (!k->t->model.byte_fallback) return refuse("it has no tokens of bytes");
     mf_gguf_text(k->w, "tokenizer.ggml.model", "llama");
@@ -277,7 +279,7 @@ int mf_gguf_tokens(const mf_export_run *x, const mf_gguf_arch *a, mf_gguf *w)
                 .w = w,
                 .t = (const mf_pretrained *)(const void *)own,
                 .n = x->record->keys.vocab};
-    int rc = k.t->model.wordpiece ? refuse("it is WordPiece") : list_tokens(&k);
+    int rc = k.t->model.kind != MF_PT_BPE ? refuse("its model is not BPE") : list_tokens(&k);
     if (rc == MF_OK) rc = list_merges(&k.t->model, &list, &n);
     if (rc == MF_OK)
         rc =

@@ -62,7 +62,7 @@ replace() {
     for part in tokenizer_config.json vocab.json merges.txt; do
         rm -f folder/tokenizer_config.json
         echo '{}' >"folder/$part"
-        refused "folder: no tokenizer, but a part of one ($part): expected tokenizer.json, vocab.json with merges.txt, or vocab.txt; --no-tokenizer imports the weights alone"
+        refused "folder: no tokenizer, but a part of one ($part): expected tokenizer.json, vocab.json with merges.txt, vocab.txt, tokenizer.model, tiktoken.model or tekken.json; --no-tokenizer imports the weights alone"
         rm "folder/$part"
     done
     run "$MOEFW" import folder -o new
@@ -75,14 +75,14 @@ replace() {
     [ "$status" -eq 3 ]
     # one that cannot be read is an error, unless nobody wants it
     rm -r new
-    echo '{"model":{"type":"Unigram"}}' >folder/tokenizer.json
-    refused 'folder/tokenizer.json: "model": "Unigram": expected BPE or WordPiece; --no-tokenizer imports the weights alone'
+    echo '{"model":{"type":"Chars"}}' >folder/tokenizer.json
+    refused 'folder/tokenizer.json: "model": "Chars": expected BPE, WordPiece, Unigram or WordLevel; --no-tokenizer imports the weights alone'
     run "$MOEFW" import folder --no-tokenizer -o other
     [ "$status" -eq 0 ]
     [[ "${lines[0]}" == *"; no tokenizer" ]]
     rm folder/tokenizer.json
     touch folder/tokenizer.model
-    refused "tokenizer.model is not read: AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER) writes tokenizer.json; --no-"
+    refused "tokenizer.model: expected a model of sentencepiece; --no-"
     cp "$MOE/hf/tokenizer.json" folder
     "$MOEFW" import folder --no-tokenizer -o none -q
     run "$MOEFW" generate none --prompt All
@@ -493,13 +493,13 @@ END
     cp -r "$MOEFW_PRETRAINED/tiny/qwen2_moe_gptq/hf" folder
     chmod -R u+w folder
     rm folder/tokenizer* folder/vocab.json folder/merges.txt # it has more ids than the model, a warning
-    replace folder/model.safetensors layers.1.self_attn.q_proj.g_idx layers.1.self_attn.q_proj.h_idx
-    refused "tensor 'model.layers.1.self_attn.q_proj.g_idx' is missing"
+    replace folder/model.safetensors layers.1.self_attn.q_proj.scales layers.1.self_attn.q_proj.scalez
+    refused "tensor 'model.layers.1.self_attn.q_proj.scales' is missing"
     cp "$MOEFW_PRETRAINED/tiny/qwen2_moe_gptq/hf/model.safetensors" folder
     replace folder/config.json '"moe_intermediate_size": 128' '"moe_intermediate_size": 136'
-    refused "tensor 'model.layers.0.mlp.experts.0.gate_proj.qweight': expected I32 of rank 2 [32,...,136]"
-    replace folder/config.json '"bits": 4' '"bits": 8'
-    refused "quantization_config: expected quant_method mxfp4, or gptq of 4 bits"
+    refused "tensor 'model.layers.0.mlp.experts.0.gate_proj.qweight': expected I32 of shape [8,136]"
+    replace folder/config.json '"bits": 4' '"bits": 3'
+    refused "found gptq of 3 bits in format gptq; GPTQModel writes 4 and 8 bits"
 }
 
 @test "a skipped tensor without elements comes back, one of an unknown type is refused" {

@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static const char *const forms[] = {"gpt2",    "neox", "qwen2",       "deepseek", "o200k",
                                     "mistral", "bert", "deepseek_v2", NULL};
@@ -81,7 +82,10 @@ static void check_case(const mf_tokenizer *t, const char *name, const mf_json *c
     ck_assert_msg(m == n_back && memcmp(back, expected, m) == 0,
                   "%s: \"%s\" decodes to \"%.*s\"", name, text, (int)n_back, back);
     /* m is the number of bytes of the text that decoding must return */
-    if (t->lossless || t->normal)
+    bool unknown = false;
+    for (size_t i = 0; i < ids.n; i++)
+        unknown = unknown || ids.id[i] == t->special[MF_SPECIAL_UNK];
+    if ((t->lossless || t->normal) && !unknown)
         ck_assert_uint_eq(mf_tokenizer_bytes(t, ids.id, ids.n), m);
     else
         ck_assert_uint_eq(mf_tokenizer_bytes(t, ids.id, ids.n), 0);
@@ -184,6 +188,90 @@ START_TEST(older_files)
 }
 END_TEST
 
+/* Folders with the vocabulary files of other programs. */
+START_TEST(other_files)
+{
+    static const char *const folders[] = {"spm_unigram", "spm_bpe", "tiktoken", "tekken"};
+    for (int i = 0; i < 4; i++) {
+        mf_tokenizer *t = load(golden(folders[i], ""));
+        ck_assert_uint_eq(check_all(t, folders[i], golden(folders[i], "vectors.json")), 23);
+        mf_tokenizer_free(t);
+    }
+}
+END_TEST
+
+/* Further models, normalizers and pre-tokenizers: more.json. */
+START_TEST(further_kinds)
+{
+    mf_json *v = read_json(golden("", "more.json"));
+    ck_assert_uint_eq(mf_json_size(v), 32);
+    for (size_t i = 0; i < mf_json_size(v); i++) {
+        const mf_json *one = mf_json_at(v, i), *list = mf_json_get(one, "cases");
+        const char *name = mf_json_string(mf_json_get(one, "name"), NULL),
+                   *file = mf_json_string(mf_json_get(one, "tokenizer"), NULL);
+        mf_tokenizer *t;
+        ck_assert_msg(mf_tokenizer_parse(name, file, strlen(file), &t) == MF_OK, "%s",
+                      mf_error_message());
+        for (size_t k = 0; k < mf_json_size(list); k++)
+            check_case(t, name, mf_json_at(list, k));
+        mf_tokenizer_free(t);
+    }
+    mf_json_free(v);
+}
+END_TEST
+
+/* Files of other programs that are damaged. */
+START_TEST(damaged_files)
+{
+    static const struct {
+        const char *file, *text, *says;
+        size_t n;
+    } table[] = {
+        {"tokenizer.model", "\x0A\x7F", "expected a model of sentencepiece", 2},
+        {"tokenizer.model", "\x0A\x02\x0A\x00", "piece 0: expected a text in UTF-8", 4},
+        {"tokenizer.model",
+         "\x0A\x03\x0A\x01"
+         "a\x0A\x03\x0A\x01"
+         "a",
+         "piece 1 is that of id 0", 10},
+        {"tokenizer.model",
+         "\x0A\x03\x0A\x01"
+         "a",
+         "no piece for unknown characters", 5},
+        {"tokenizer.model",
+         "\x0A\x03\x0A\x01"
+         "a\x12\x02\x18\x04",
+         "model type 4: expected 1 (Unigram) or 2 (BPE)", 9},
+        {"tiktoken.model", "YQ== 0\nYg== 2\n", "tiktoken.model:2: expected a token in base64",
+         14},
+        {"tiktoken.model", "YQ== 0\nYQ== 1\n", "rank 1: its token is that of rank 0", 14},
+        {"tiktoken.model", "Y!== 0\n", "base64: byte 1 (0x21) is no letter of it", 7},
+        {"tiktoken.model", "\n", "no tokens", 1},
+        {"tekken.json", "{}", "\"config\": expected \"pattern\"", 2},
+        {"tekken.json",
+         "{\"config\":{\"pattern\":\"a\",\"default_vocab_size\":1},\"vocab\":[{}]}",
+         "\"vocab\": entry 0: expected \"token_bytes\"", 0},
+        {"tekken.json",
+         "{\"config\":{\"pattern\":\"a\",\"default_vocab_size\":2,\"default_num_special_"
+         "tokens\":1},"
+         "\"vocab\":[{}],\"special_tokens\":[{\"rank\":1,\"token_str\":\"x\"}]}",
+         "\"special_tokens\": entry 0: expected \"token_str\", and \"rank\" 0", 0},
+    };
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        char folder[64], file[128];
+        mf_tokenizer *t;
+        snprintf(folder, sizeof folder, "damaged%zu", i);
+        snprintf(file, sizeof file, "damaged%zu/%s", i, table[i].file);
+        ck_assert_int_eq(mkdir(scratch_path(folder), 0700), 0);
+        scratch_write(scratch_path(file), table[i].text,
+                      table[i].n ? table[i].n : strlen(table[i].text));
+        ck_assert_int_eq(mf_tokenizer_load(scratch_path(folder), &t), MF_EINPUT);
+        ck_assert_msg(strstr(mf_error_message(), table[i].says) != NULL, "case %zu: %s", i,
+                      mf_error_message());
+    }
+}
+END_TEST
+
 /* Pairs of texts: ids and token types. */
 START_TEST(pairs)
 {
@@ -213,9 +301,10 @@ END_TEST
 
 START_TEST(memory_fails)
 {
-    static const char *const some[] = {"mistral", "bert", "qwen2_lists", "bert_list"};
+    static const char *const some[] = {"mistral",     "bert",   "qwen2_lists", "bert_list",
+                                       "spm_unigram", "tekken", "tiktoken"};
     const char *path = scratch_path("oom.json");
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < 7; i++)
         for (long nth = 1;; nth++) {
             mf_tokenizer *t = NULL, *back = NULL;
             mf_ids ids = {.want_start = true};
@@ -270,6 +359,9 @@ static Suite *suite(void)
     tcase_add_test(c, small_ones);
     tcase_add_test(c, saved_ones);
     tcase_add_test(c, older_files);
+    tcase_add_test(c, other_files);
+    tcase_add_test(c, further_kinds);
+    tcase_add_test(c, damaged_files);
     tcase_add_test(c, pairs);
     tcase_add_test(c, memory_fails);
     tcase_add_test(c, real_ones);

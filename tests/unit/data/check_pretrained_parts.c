@@ -411,7 +411,7 @@ START_TEST(too_many_parts)
         {"{" MODEL ",\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[",
          "{\"type\":\"Lowercase\"}", "]}}", "\"normalizer\": expected at most 16 steps", 16},
         {"{" MODEL ",\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[",
-         "{\"type\":\"Digits\"}", "]}}", "\"pre_tokenizer\": expected at most 8 splitters", 8},
+         "{\"type\":\"Digits\"}", "]}}", "\"pre_tokenizer\": expected at most 12 parts", 12},
     };
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
         for (int more = 0; more < 2; more++) {
@@ -435,8 +435,15 @@ START_TEST(bad_files)
     static const struct {
         const char *text, *message;
     } table[] = {
-        {"{\"model\":{}}", "expected BPE or WordPiece"},
-        {"{\"model\":{\"type\":\"Unigram\"}}", "\"model\": \"Unigram\": expected BPE"},
+        {"{\"model\":{}}", "expected BPE, WordPiece, Unigram or WordLevel"},
+        {"{\"model\":{\"type\":\"Chars\"}}", "\"model\": \"Chars\": expected BPE"},
+        {"{\"model\":{\"type\":\"Unigram\",\"vocab\":{}}}",
+         "expected a list of names and scores"},
+        {"{\"model\":{\"type\":\"Unigram\",\"vocab\":[[\"a\"]]}}",
+         "entry 0: expected a name and a score"},
+        {"{\"model\":{\"type\":\"Unigram\",\"vocab\":[[\"a\",0]],\"unk_id\":1}}",
+         "\"unk_id\": expected an index"},
+        {"{\"model\":{\"type\":\"WordLevel\",\"vocab\":{\"a\":0}}}", "\"unk_token\""},
         {"{\"model\":{\"type\":\"BPE\",\"vocab\":{},\"merges\":[]}}", "\"vocab\": expected an"},
         {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":-1},\"merges\":[]}}", "an id from 0"},
         {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":999999},\"merges\":[]}}", "fewer gaps"},
@@ -453,11 +460,14 @@ START_TEST(bad_files)
         {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[],\"unk_token\":\"b\"}}",
          "\"unk_token\": expected a token"},
         {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[],"
-         "\"continuing_subword_prefix\":\"##\"}}",
-         "\"continuing_subword_prefix\": expected null"},
+         "\"continuing_subword_prefix\":\"-----------------\"}}",
+         "\"end_of_word_suffix\" of at most 16 bytes"},
         {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[],"
-         "\"end_of_word_suffix\":\"</w>\"}}",
-         "\"end_of_word_suffix\": expected null"},
+         "\"end_of_word_suffix\":\"</w>\",\"byte_fallback\":true}}",
+         "\"byte_fallback\": expected no"},
+        {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[],"
+         "\"end_of_word_suffix\":\"</w>\"},\"pre_tokenizer\":{\"type\":\"ByteLevel\"}}",
+         "ByteLevel: expected no"},
         {"{\"model\":{\"type\":\"WordPiece\",\"vocab\":{\"a\":0}}}", "\"unk_token\""},
         {"{\"model\":{\"type\":\"WordPiece\",\"vocab\":{\"a\":0},"
          "\"continuing_subword_prefix\":\"-----------------\"}}",
@@ -467,19 +477,34 @@ START_TEST(bad_files)
          "\"max_input_chars_per_word\" from 1 to 65536"},
         {"{\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false},\"model\":{"
          "\"type\":\"WordPiece\",\"unk_token\":\"a\",\"vocab\":{\"a\":0}}}",
-         "expected another one with WordPiece"},
+         "ByteLevel: expected it with BPE, another one with WordPiece"},
         {"{" MODEL ",\"normalizer\":{\"type\":\"Precompiled\"}}",
-         "\"Precompiled\": expected NFC"},
-        {"{" MODEL ",\"normalizer\":{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"a\"},"
+         "expected the length of a trie, and the trie"},
+        {"{" MODEL ",\"normalizer\":{\"type\":\"Precompiled\",\"precompiled_charsmap\":\"%\"}}",
+         "base64 of 1 letters: expected whole groups of 4"},
+        {"{" MODEL ",\"normalizer\":{\"type\":\"Precompiled\",\"precompiled_charsmap\":"
+                   "\"BAAAAAAAAABh\"}}",
+         "expected texts in UTF-8"},
+        {"{" MODEL ",\"normalizer\":{\"type\":\"Nmt\"}}", "\"Nmt\": expected NFC"},
+        {"{" MODEL ",\"normalizer\":{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"a)\"},"
          "\"content\":\"\"}}",
-         "not a regular expression"},
-        {"{" MODEL ",\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"a+b\"},"
+         "\"normalizer\": Replace: expression \"a)\": byte 1: a ) without ("},
+        {"{" MODEL ",\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"(a+b\"},"
          "\"behavior\":\"Isolated\"}}",
-         "Split by \"a+b\": expected one of the expressions"},
+         "\"pre_tokenizer\": Split: expression \"(a+b\": byte 0: a group without )"},
+        {"{" MODEL ",\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{},"
+         "\"behavior\":\"Isolated\"}}",
+         "expected a \"pattern\" with \"Regex\" or \"String\""},
+        {"{" MODEL ",\"pre_tokenizer\":{\"type\":\"CharDelimiterSplit\"}}",
+         "expected a \"delimiter\""},
+        {"{" MODEL ",\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":"
+         "\"ByteLevel\"},{\"type\":\"ByteLevel\"}]}}",
+         "expected ByteLevel once"},
         {"{" MODEL
          ",\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"\\\\p{N}{1,3}"
-         "\"},\"behavior\":\"Removed\"}}",
-         "\"Removed\": expected \"Isolated\""},
+         "\"},\"behavior\":\"Apart\"}}",
+         "\"behavior\": expected Removed, Isolated, MergedWithPrevious, MergedWithNext or "
+         "Contiguous, found Apart"},
         {"{" MODEL ",\"pre_tokenizer\":{\"type\":\"UnicodeScripts\"}}", "\"UnicodeScripts\""},
         {"{" MODEL ",\"decoder\":{\"type\":\"CTC\"}}",
          "\"decoder\": \"CTC\": expected ByteLevel"},

@@ -485,6 +485,43 @@ static void compare_export(const golden *g, const char *run)
     mf_list_free(names, n);
 }
 
+/* If a folder is in the set formats, an export with a type has plain weights, and computes
+ * the same values. */
+static void compare_plain(const golden *g, const char *run)
+{
+    const mf_session_options o = {.no_data = true};
+    const mf_load_change change = {.step = -1};
+    const mf_export_options f32 = {.adapters = MF_EXPORT_MERGED, .dtype = MF_ST_F32};
+    const char *folder = scratch_path("plain"), *again = scratch_path("again");
+    mf_import_report report = {0};
+    mf_session *s = NULL;
+    mf_tokens t = {0};
+    int64_t tensors, step;
+    if (!strstr(g->folder, "/formats/")) return;
+    mf_remove_tree(folder);
+    mf_remove_tree(again);
+    must(mf_export_hf(run, folder, &f32, &tensors));
+    char *path = mf_path_join(folder, "model.safetensors"),
+         *config = mf_path_join(folder, "config.json");
+    mf_st_file *f = NULL;
+    must(mf_st_open(path, &f));
+    for (size_t i = 0; i < mf_st_count(f); i++)
+        ck_assert_int_eq(mf_st_at(f, i)->dtype, MF_ST_F32);
+    mf_st_close(f);
+    mf_json *json = read_json(config);
+    ck_assert_ptr_null(mf_json_get(json, "quantization_config"));
+    mf_json_free(json);
+    mf_free(path);
+    mf_free(config);
+    must(mf_import(folder, NULL, again, &report));
+    must(mf_load_run_as(again, &o, &change, &s, &step));
+    must(mf_tokens_read(g->values, s, &t));
+    compare_forward(g, s, &t);
+    mf_tokens_free(&t);
+    mf_session_close(s);
+    mf_free(report.run);
+}
+
 /* ---- cases ---- */
 
 static bool has_family(const char *hf)
@@ -519,6 +556,7 @@ static void check_folder(const char *folder)
         if (t.labelled) compare_backward(&g, run, s, &t);
         compare_greedy(&g, run);
         compare_export(&g, run);
+        compare_plain(&g, run);
         mf_tokens_free(&t);
         mf_session_close(s);
         mf_free(report.run);
@@ -573,6 +611,7 @@ static void find_folders(void)
     char one[PATH];
     add_part(source ? source : ".", "tests/golden/pretrained");
     add_part(source ? source : ".", "tests/golden/pretrained/families");
+    add_part(source ? source : ".", "tests/golden/pretrained/formats");
     if (reference) add_part(reference, "tiny");
     if (reference) add_part(reference, "stories");
     for (const char *at = draws ? draws : ""; *at;) {

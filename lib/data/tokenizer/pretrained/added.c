@@ -63,6 +63,11 @@ int mf_pt_trie_add(mf_pt_trie *t, const char *text, size_t n, int32_t token)
     return MF_OK;
 }
 
+int32_t mf_pt_trie_step(const mf_pt_trie *t, int32_t node, unsigned char byte)
+{
+    return below(t, node, byte);
+}
+
 /* Returns the length of the longest added token at text, 0: none. */
 static size_t longest(const mf_pt_trie *t, const char *text, size_t n, int32_t *ret)
 {

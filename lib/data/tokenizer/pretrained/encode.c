@@ -29,10 +29,13 @@ typedef struct encoder {
     mf_ids *ids;
     mf_pt_found found;
     mf_pt_text work[2];  /* work memory of normalization */
-    mf_pt_text words[2]; /* work memory of the steps before splitting */
-    kept *table;         /* [slots]; NULL: no table, because the text is short */
-    size_t slots;        /* a power of two */
-    size_t first;        /* offset of the whole text in its source */
+    mf_pt_text words[2]; /* work memory of the pre-tokenizers that change the text */
+    mf_pt_text
+        letters[MF_PT_RULES]; /* a text whose bytes are letters, for each pre-tokenizer */
+    mf_regex_scan *scan[MF_PT_RULES]; /* for each expression; NULL: not used yet */
+    kept *table;                      /* [slots]; NULL: no table, because the text is short */
+    size_t slots;                     /* a power of two */
+    size_t first;                     /* offset of the whole text in its source */
     const char *source;
 } encoder;
 
@@ -67,8 +70,17 @@ static int find_tokens(encoder *e, const mf_pt_view *w)
 {
     const mf_pt_model *m = &e->t->model;
     e->found.n = 0;
-    return m->wordpiece ? mf_pt_piece_word(m, w->bytes, w->n, &e->found)
-                        : mf_pt_merge_word(m, w->bytes, w->n, &e->found);
+    switch (m->kind) {
+    case MF_PT_WORDPIECE:
+        return mf_pt_piece_word(m, w->bytes, w->n, &e->found);
+    case MF_PT_UNIGRAM:
+        return mf_pt_unigram_word(m, w->bytes, w->n, &e->found);
+    case MF_PT_WORDLEVEL:
+        return mf_pt_level_word(m, w->bytes, w->n, &e->found);
+    case MF_PT_BPE:
+        break;
+    }
+    return mf_pt_merge_word(m, w->bytes, w->n, &e->found);
 }
 
 static int add_word(encoder *e, const mf_pt_view *w)
@@ -92,41 +104,84 @@ static int add_word(encoder *e, const mf_pt_view *w)
     return push(e, w, e->found.token, e->found.n);
 }
 
-/* Cuts a text with splitter `level` and passes its words to the next splitter. */
-static int split(encoder *e, const mf_pt_view *v, int level)
+/* ---- pre-tokenizers ---- */
+
+static int split(encoder *e, const mf_pt_view *v, int level);
+
+/* Passes a part of a text to the next pre-tokenizer. read: the text in which begin and end are
+ * offsets, v itself or its letters. */
+static int pass_on(encoder *e, const mf_pt_view *v, const mf_pt_view *read, size_t begin,
+                   size_t end, int level)
 {
-    const mf_pt_words *w = &e->t->words;
+    if (e->t->words.rule[level - 1].letters) {
+        begin = begin < read->n ? read->from[begin] : v->n;
+        end = end < read->n ? read->from[end] : v->n;
+    }
+    const mf_pt_view part = mf_pt_part(v, begin, end);
+    return split(e, &part, level);
+}
+
+/* Cuts a text by a function. The text between two matches is a word. */
+static int split_by_function(encoder *e, const mf_pt_view *v, const mf_pt_view *read, int level)
+{
+    const mf_pt_splitter function = e->t->words.rule[level].split;
     size_t begin = 0;
     int rc = MF_OK;
-    if (level == w->n) return v->n > 0 ? add_word(e, v) : MF_OK;
-    for (size_t at = 0; at <= v->n && rc == MF_OK;) {
+    for (size_t at = 0; at <= read->n && rc == MF_OK;) {
         bool drop = false;
-        const size_t n = at < v->n ? w->split[level](v->bytes, v->n, at, &drop) : 0;
+        const size_t n = at < read->n ? function(read->bytes, read->n, at, &drop) : 0;
         uint32_t c;
-        if (n == 0 && at < v->n) { /* the text between two matches is a word */
-            at += mf_unicode_read(v->bytes + at, v->n - at, &c);
+        if (n == 0 && at < read->n) {
+            at += mf_unicode_read(read->bytes + at, read->n - at, &c);
             continue;
         }
-        if (at > begin) {
-            const mf_pt_view between = mf_pt_part(v, begin, at);
-            rc = split(e, &between, level + 1);
-        }
-        const mf_pt_view word = mf_pt_part(v, at, at + n);
-        if (rc == MF_OK && n > 0 && !drop) rc = split(e, &word, level + 1);
+        if (at > begin) rc = pass_on(e, v, read, begin, at, level + 1);
+        if (rc == MF_OK && n > 0 && !drop) rc = pass_on(e, v, read, at, at + n, level + 1);
         begin = at += n;
-        if (at == v->n) break;
+        if (at == read->n) break;
     }
     return rc;
 }
 
-/* ---- what precedes splitting ---- */
+/* Cuts a text at the matches of an expression or a string. */
+static int split_at_matches(encoder *e, const mf_pt_view *v, const mf_pt_view *read, int level)
+{
+    const mf_pt_rule *cut = &e->t->words.rule[level];
+    mf_pt_pieces p;
+    size_t begin, end;
+    bool more = true;
+    int rc = MF_OK;
+    if (cut->regex && !e->scan[level]) rc = mf_regex_scan_new(cut->regex, &e->scan[level]);
+    if (rc == MF_OK) rc = mf_pt_pieces_begin(&p, cut, e->scan[level], read->bytes, read->n);
+    while (rc == MF_OK && more) {
+        rc = mf_pt_pieces_next(&p, &begin, &end, &more);
+        if (rc == MF_OK && more) rc = pass_on(e, v, read, begin, end, level + 1);
+    }
+    return rc;
+}
 
-static const char bar[] = "\xE2\x96\x81"; /* U+2581 */
-enum { BAR = sizeof bar - 1 };
+/* Writes the bytes of a text as the letters that represent them. The origin of a letter is the
+ * offset of its byte in v. */
+static int to_letters(encoder *e, const mf_pt_view *v, int level, mf_pt_view *ret)
+{
+    mf_pt_text *to = &e->letters[level];
+    int rc = MF_OK;
+    to->mapped = true;
+    to->n = 0;
+    for (size_t i = 0; i < v->n && rc == MF_OK; i++) {
+        char letter[4];
+        const size_t n = mf_unicode_write(mf_pt_letter_of((unsigned char)v->bytes[i]), letter);
+        rc = mf_pt_text_add(to, letter, n, NULL, i, false);
+    }
+    *ret = mf_pt_whole(to);
+    return rc;
+}
 
 /* Replaces blanks by U+2581, and may put one U+2581 in front. */
-static int to_bars(encoder *e, const mf_pt_view *v, mf_pt_view *ret)
+static int to_bars(encoder *e, const mf_pt_view *v, mf_pt_bar how, mf_pt_view *ret)
 {
+    static const char bar[] = "\xE2\x96\x81"; /* U+2581 */
+    enum { BAR = sizeof bar - 1 };
     static const mf_pt_steps steps = {
         .step = {{.kind = MF_PT_REPLACE,
                   .text = (char *)" ",
@@ -135,7 +190,6 @@ static int to_bars(encoder *e, const mf_pt_view *v, mf_pt_view *ret)
                   .n_with = BAR},
                  {.kind = MF_PT_PREPEND, .text = (char *)bar, .n_text = BAR}},
         .n = 2};
-    const mf_pt_bar how = e->t->words.prepend;
     const bool begins =
         (v->n >= BAR && memcmp(v->bytes, bar, BAR) == 0) || (v->n > 0 && v->bytes[0] == ' ');
     mf_pt_steps some = steps;
@@ -145,20 +199,37 @@ static int to_bars(encoder *e, const mf_pt_view *v, mf_pt_view *ret)
     return mf_pt_normalize(&some, v, e->words, ret);
 }
 
-static int add_text(encoder *e, const mf_pt_view *v)
+static int with_blank(encoder *e, const mf_pt_view *v, mf_pt_view *ret)
+{
+    static const mf_pt_steps blank = {
+        .step = {{.kind = MF_PT_PREPEND, .text = (char *)" ", .n_text = 1}}, .n = 1};
+    *ret = *v;
+    return v->bytes[0] == ' ' ? MF_OK : mf_pt_normalize(&blank, v, e->words, ret);
+}
+
+/* Applies the pre-tokenizers from `level` on to a text. */
+static int split(encoder *e, const mf_pt_view *v, int level)
 {
     const mf_pt_words *w = &e->t->words;
-    mf_pt_view whole = *v;
+    mf_pt_view read = *v;
     int rc = MF_OK;
     if (v->n == 0) return MF_OK;
-    if (w->bars) {
-        rc = to_bars(e, v, &whole);
-    } else if (w->blank && v->bytes[0] != ' ') {
-        static const mf_pt_steps blank = {
-            .step = {{.kind = MF_PT_PREPEND, .text = (char *)" ", .n_text = 1}}, .n = 1};
-        rc = mf_pt_normalize(&blank, v, e->words, &whole);
+    if (level == w->n) return add_word(e, v);
+    const mf_pt_rule *cut = &w->rule[level];
+    if (cut->kind == MF_PT_BARS || cut->kind == MF_PT_BLANK) {
+        rc = cut->kind == MF_PT_BARS ? to_bars(e, v, cut->prepend, &read)
+                                     : with_blank(e, v, &read);
+        return rc == MF_OK ? split(e, &read, level + 1) : rc;
     }
-    return rc == MF_OK ? split(e, &whole, 0) : rc;
+    if (cut->letters) rc = to_letters(e, v, level, &read);
+    if (rc != MF_OK) return rc;
+    return cut->split ? split_by_function(e, v, &read, level)
+                      : split_at_matches(e, v, &read, level);
+}
+
+static int add_text(encoder *e, const mf_pt_view *v)
+{
+    return split(e, v, 0);
 }
 
 /* ---- added tokens ---- */
@@ -222,6 +293,10 @@ int mf_pt_encode(const mf_tokenizer *base, const char *source, size_t offset, co
         mf_pt_text_free(&e.work[i]);
         mf_pt_text_free(&e.words[i]);
     }
+    for (int i = 0; i < MF_PT_RULES; i++) {
+        mf_pt_text_free(&e.letters[i]);
+        mf_regex_scan_free(e.scan[i]);
+    }
     mf_pt_found_free(&e.found);
     mf_free(e.table);
     return rc;
@@ -240,9 +315,11 @@ static bool splits_lines(const mf_pretrained *t)
 {
     static const char *const names[] = {"gpt2", "qwen2", "llama3", "gpt_oss", "words"};
     for (int i = 0; i < t->words.n; i++) {
-        const char *name = mf_pt_split_name(t->words.split[i]);
-        if (t->words.split[i] == mf_pt_split_bytes || t->words.split[i] == mf_pt_split_bert)
-            return true;
+        const mf_pt_splitter function = t->words.rule[i].split;
+        const char *name = function ? mf_pt_split_name(function) : NULL;
+        if (t->words.rule[i].letters || (!function && t->words.rule[i].kind != MF_PT_CUT_SIGNS))
+            return false;
+        if (function == mf_pt_split_bytes || function == mf_pt_split_bert) return true;
         for (size_t k = 0; name && k < sizeof names / sizeof *names; k++)
             if (strcmp(name, names[k]) == 0) return true;
     }

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/text/utf8.h"
+#include "data/tokenizer/pretrained/convert.h"
 #include "data/tokenizer/tokenizer_kinds.h"
 
 #include <stdio.h>
@@ -38,6 +39,7 @@ static void destroy(mf_tokenizer *base)
     mf_pretrained *t = (mf_pretrained *)base;
     free_files(&t->files);
     mf_pt_steps_free(&t->steps);
+    mf_pt_words_free(&t->words);
     mf_pt_model_free(&t->model);
     mf_pt_trie_free(&t->plain);
     mf_pt_trie_free(&t->normal);
@@ -87,9 +89,10 @@ static bool is_lossless(const mf_pretrained *t)
         if (mf_pt_means_bytes(name, n) && mf_strings_find(&t->model.names, name, n) >= 0)
             same = false;
     }
-    for (int i = 0; i < t->words.n; i++) /* these splitters remove blanks */
-        same = same && t->words.split[i] != mf_pt_split_blanks &&
-               t->words.split[i] != mf_pt_split_bert;
+    for (int i = 0; i < t->words.n; i++) /* these remove a part of the text */
+        same = same && t->words.rule[i].split != mf_pt_split_blanks &&
+               t->words.rule[i].split != mf_pt_split_bert &&
+               t->words.rule[i].behavior != MF_PT_REMOVED;
     return same;
 }
 
@@ -121,12 +124,17 @@ static int read_document(const char *source, const mf_json *v, mf_pretrained *t)
     if (rc == MF_OK) rc = mf_pt_read_words(source, mf_json_get(v, "pre_tokenizer"), &t->words);
     if (rc == MF_OK)
         rc = mf_pt_read_model(source, mf_json_get(v, "model"), t->words.bytes, &t->model);
-    if (rc == MF_OK && t->model.wordpiece && t->words.bytes)
+    if (rc == MF_OK && t->model.kind != MF_PT_BPE && t->words.bytes)
         rc = mf_fail(MF_EINPUT,
-                     "%s: \"pre_tokenizer\": ByteLevel: expected another one with WordPiece",
+                     "%s: \"pre_tokenizer\": ByteLevel: expected it with BPE, another one with "
+                     "WordPiece, Unigram and WordLevel",
                      source);
-    if (rc == MF_OK && t->model.cuts_at_bars && t->words.n < MF_PT_SPLITTERS)
-        t->words.split[t->words.n++] = mf_pt_split_bars;
+    if (rc == MF_OK && t->words.bytes && t->model.n_prefix + t->model.n_suffix > 0)
+        rc = mf_fail(MF_EINPUT,
+                     "%s: \"pre_tokenizer\": ByteLevel: expected no "
+                     "\"continuing_subword_prefix\" and \"end_of_word_suffix\" with it",
+                     source);
+    if (rc == MF_OK && t->model.cuts_at_bars) mf_pt_add_splitter(&t->words, mf_pt_split_bars);
     if (rc == MF_OK) rc = mf_pt_read_decoding(source, mf_json_get(v, "decoder"), &t->decoding);
     if (rc == MF_OK) rc = mf_pt_read_added(source, mf_json_get(v, "added_tokens"), t);
     if (rc == MF_OK) rc = mf_pt_read_template(source, mf_json_get(v, "post_processor"), t);
@@ -242,6 +250,7 @@ static int make(const char *where, bool folder, const mf_json *document, mf_pt_f
     t->base.normal = is_lossless(t) && s->n == 1 && s->step[0].kind == MF_PT_FORM &&
                      s->step[0].form == MF_UNICODE_NFC;
     t->base.trim_first = t->decoding.trim_first;
+    t->base.trim_last = t->decoding.suffix;
     *ret = &t->base;
     return MF_OK;
 }
@@ -310,42 +319,35 @@ static int read_file(const char *folder, mf_pt_file file, mf_pt_files *f)
     return rc;
 }
 
-/* Reports a folder whose vocabulary has a form that cannot be read. */
+/* Reads the vocabulary file of another program as a tokenizer.json. */
+static int read_other(const char *folder, mf_pt_files *f)
+{
+    mf_json *config = NULL;
+    int rc = parse(folder, true, f, MF_PT_CONFIG, &config);
+    if (rc == MF_OK)
+        rc = mf_pt_convert_folder(folder, config, &f->text[MF_PT_TOKENIZER],
+                                  &f->n[MF_PT_TOKENIZER]);
+    mf_json_free(config);
+    return rc;
+}
+
+/* Reports a folder without a vocabulary that can be read. */
 static int no_vocabulary(const char *folder)
 {
-    static const char *const others[] = {"tokenizer.model", "sentencepiece.bpe.model",
-                                         "spiece.model",    "tiktoken.model",
-                                         "qwen.tiktoken",   "tekken.json"};
-    const char *other = NULL;
-    for (size_t i = 0; !other && i < sizeof others / sizeof *others; i++) {
-        char *path = mf_path_join(folder, others[i]);
-        if (path && mf_exists(path)) other = others[i];
-        mf_free(path);
-    }
     static const char *const parts[] = {"tokenizer_config.json", "vocab.json", "merges.txt",
                                         "added_tokens.json", "special_tokens_map.json"};
+    static const char expected[] = "expected tokenizer.json, vocab.json with merges.txt, "
+                                   "vocab.txt, tokenizer.model, tiktoken.model or tekken.json";
     const char *part = NULL;
     for (size_t i = 0; !part && i < sizeof parts / sizeof *parts; i++) {
         char *path = mf_path_join(folder, parts[i]);
         if (path && mf_exists(path)) part = parts[i];
         mf_free(path);
     }
-    if (!other && part)
-        return mf_fail(MF_EINPUT,
-                       "%s: no tokenizer, but a part of one (%s): expected tokenizer.json, "
-                       "vocab.json with merges.txt, or vocab.txt",
-                       folder, part);
-    if (other)
-        return mf_fail(
-            MF_EINPUT,
-            "%s: no tokenizer: expected tokenizer.json, vocab.json with merges.txt, or "
-            "vocab.txt; %s is not read: AutoTokenizer.from_pretrained(FOLDER)"
-            ".save_pretrained(FOLDER) writes tokenizer.json",
-            folder, other);
-    return mf_fail(MF_ENOTFOUND,
-                   "%s: no tokenizer: expected tokenizer.json, vocab.json with merges.txt, or "
-                   "vocab.txt",
-                   folder);
+    if (part)
+        return mf_fail(MF_EINPUT, "%s: no tokenizer, but a part of one (%s): %s", folder, part,
+                       expected);
+    return mf_fail(MF_ENOTFOUND, "%s: no tokenizer: %s", folder, expected);
 }
 
 int mf_pretrained_read_folder(const char *folder, mf_tokenizer **ret)
@@ -355,9 +357,11 @@ int mf_pretrained_read_folder(const char *folder, mf_tokenizer **ret)
     *ret = NULL;
     for (int i = 0; i < MF_PT_FILES && rc == MF_OK; i++)
         rc = read_file(folder, (mf_pt_file)i, &f);
-    if (rc == MF_OK && !f.text[MF_PT_TOKENIZER] && !f.text[MF_PT_LIST] &&
-        !(f.text[MF_PT_VOCAB] && f.text[MF_PT_MERGES]))
-        rc = no_vocabulary(folder);
+    const bool lists = f.text[MF_PT_LIST] || (f.text[MF_PT_VOCAB] && f.text[MF_PT_MERGES]);
+    if (rc == MF_OK && !f.text[MF_PT_TOKENIZER] && !lists) {
+        rc = read_other(folder, &f);
+        if (rc == MF_OK && !f.text[MF_PT_TOKENIZER]) rc = no_vocabulary(folder);
+    }
     if (rc == MF_OK) return make(folder, true, NULL, &f, ret);
     free_files(&f);
     return rc;

@@ -24,6 +24,7 @@ void mf_pt_found_free(mf_pt_found *f)
     mf_free(f->token);
     mf_free(f->symbol);
     mf_free(f->heap);
+    mf_free(f->way);
     *f = (mf_pt_found){0};
 }
 
@@ -126,6 +127,20 @@ static int no_token(unsigned char byte)
         byte);
 }
 
+/* Returns the id of a character: inside of a word with the prefix, at its end with the suffix;
+ * -1: none. */
+static int32_t symbol_of(const mf_pt_model *m, const char *word, size_t n, size_t at,
+                         size_t length)
+{
+    char name[sizeof m->prefix + 4 + sizeof m->suffix];
+    const size_t prefix = at > 0 ? m->n_prefix : 0, suffix = at + length == n ? m->n_suffix : 0;
+    if (prefix + suffix == 0) return mf_pt_id(m, word + at, length);
+    memcpy(name, m->prefix, prefix);
+    memcpy(name + prefix, word + at, length);
+    memcpy(name + prefix + length, m->suffix, suffix);
+    return mf_pt_id(m, name, prefix + length + suffix);
+}
+
 static int add_symbols(const mf_pt_model *m, const char *word, size_t n, mf_pt_found *f)
 {
     size_t unknown = 0;
@@ -134,8 +149,8 @@ static int add_symbols(const mf_pt_model *m, const char *word, size_t n, mf_pt_f
     for (size_t at = 0; at < n && rc == MF_OK;) {
         uint32_t c;
         const size_t length = m->byte_level ? 1 : mf_unicode_read(word + at, n - at, &c);
-        const int32_t id =
-            m->byte_level ? m->byte[(unsigned char)word[at]] : mf_pt_id(m, word + at, length);
+        const int32_t id = m->byte_level ? m->byte[(unsigned char)word[at]]
+                                         : symbol_of(m, word, n, at, length);
         if (id >= 0) {
             rc = add_waiting(m, &unknown, f);
             if (rc == MF_OK) rc = add_symbol(f, id, length);

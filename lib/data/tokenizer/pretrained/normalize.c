@@ -14,6 +14,8 @@ void mf_pt_steps_free(mf_pt_steps *s)
     for (int i = 0; i < s->n; i++) {
         mf_free(s->step[i].text);
         mf_free(s->step[i].with);
+        mf_regex_free(s->step[i].regex);
+        mf_pt_charsmap_free(s->step[i].map);
     }
     *s = (mf_pt_steps){0};
 }
@@ -130,6 +132,27 @@ static int replace(const mf_pt_step *s, const mf_pt_view *v, mf_pt_text *out)
     return rc;
 }
 
+static int replace_matches(const mf_pt_step *s, const mf_pt_view *v, mf_pt_text *out)
+{
+    mf_regex_scan *scan;
+    size_t at = 0, begin = 0, end = 0;
+    bool found = true;
+    int rc = mf_regex_scan_new(s->regex, &scan);
+    if (rc == MF_OK) rc = mf_regex_scan_begin(scan, v->bytes, v->n);
+    while (rc == MF_OK && found && v->n > 0) {
+        rc = mf_regex_scan_next(scan, &begin, &end, &found);
+        if (rc != MF_OK || !found) break;
+        rc = copy(v, at, begin, out);
+        const size_t origin = begin < v->n ? begin : v->n - 1;
+        if (rc == MF_OK)
+            rc = mf_pt_text_add(out, s->with, s->n_with, NULL, mf_pt_origin(v, origin), false);
+        at = end;
+    }
+    if (rc == MF_OK) rc = copy(v, at, v->n, out);
+    mf_regex_scan_free(scan);
+    return rc;
+}
+
 static int trim(const mf_pt_step *s, const mf_pt_view *v, mf_pt_text *out)
 {
     size_t begin = 0, end = v->n, last = 0;
@@ -162,6 +185,10 @@ static int run_step(const mf_pt_step *s, const mf_pt_view *v, mf_pt_text *out)
         return replace(s, v, out);
     case MF_PT_TRIM:
         return trim(s, v, out);
+    case MF_PT_MATCHES:
+        return replace_matches(s, v, out);
+    case MF_PT_CHARSMAP:
+        return mf_pt_charsmap_apply(s->map, v, out);
     case MF_PT_PREPEND:
         break;
     }

@@ -11,6 +11,7 @@
 #include "data/strings.h"
 #include "data/tokenizer/tokenizer.h"
 #include "data/tokenizer/pretrained/files.h"
+#include "data/tokenizer/regex/regex.h"
 
 /* ---- what code points are for the library (versions.c) ---- */
 uint32_t mf_pt_category(uint32_t c); /* Returns the category in regular expressions, as a set of
@@ -57,7 +58,9 @@ typedef enum mf_pt_step_kind {
     MF_PT_UNMARK,  /* accents and other combining marks are removed */
     MF_PT_PREPEND, /* `text` is put before each text that is not empty */
     MF_PT_REPLACE, /* each `text` becomes `with` */
-    MF_PT_TRIM     /* blanks at the ends are removed */
+    MF_PT_TRIM,    /* blanks at the ends are removed */
+    MF_PT_MATCHES, /* each match of `regex` becomes `with` */
+    MF_PT_CHARSMAP /* characters are replaced by the table `map` of sentencepiece */
 } mf_pt_step_kind;
 typedef struct mf_pt_step {
     mf_pt_step_kind kind;
@@ -66,6 +69,8 @@ typedef struct mf_pt_step {
     bool left, right;                       /* which ends are trimmed */
     char *text, *with;
     size_t n_text, n_with;
+    mf_regex *regex;
+    struct mf_pt_charsmap *map;
 } mf_pt_step;
 enum { MF_PT_STEPS = 16, MF_PT_GROWTH = 1024 };
 typedef struct mf_pt_steps {
@@ -79,6 +84,13 @@ void mf_pt_steps_free(mf_pt_steps *s);
  * texts, which keep their memory for the next call. The only error is MF_ENOMEM. */
 int mf_pt_normalize(const mf_pt_steps *s, const mf_pt_view *v, mf_pt_text work[2],
                     mf_pt_view *ret);
+
+/* A table of sentencepiece (charsmap.c): a trie of characters, and what replaces them. */
+typedef struct mf_pt_charsmap mf_pt_charsmap;
+/* Reads a table, in base64. MF_EINPUT if it is damaged; MF_ENOMEM. */
+int mf_pt_charsmap_read(const char *source, const char *text, size_t n, mf_pt_charsmap **ret);
+void mf_pt_charsmap_free(mf_pt_charsmap *m);
+int mf_pt_charsmap_apply(const mf_pt_charsmap *m, const mf_pt_view *v, mf_pt_text *out);
 
 /* ---- words (split.c) ---- */
 /* Returns the length of the match of a splitter at `at` in a text of n bytes of valid UTF-8; 0
@@ -105,17 +117,69 @@ size_t mf_pt_split_blanks(const char *text, size_t n, size_t at, bool *drop);
 size_t mf_pt_split_each_bar(const char *text, size_t n, size_t at, bool *drop);
 size_t mf_pt_split_bars(const char *text, size_t n, size_t at, bool *drop);
 
+/* ---- a sequence of pre-tokenizers (cut.c) ---- */
 typedef enum mf_pt_bar { MF_PT_BAR_NEVER, MF_PT_BAR_FIRST, MF_PT_BAR_ALWAYS } mf_pt_bar;
-enum { MF_PT_SPLITTERS = 8 };
+typedef enum mf_pt_rule_kind {
+    MF_PT_CUT_SPLITTER, /* by a function */
+    MF_PT_CUT_REGEX,    /* at the matches of an expression */
+    MF_PT_CUT_STRING,   /* at the places of `text` */
+    MF_PT_CUT_SIGNS,    /* at each punctuation character */
+    MF_PT_BARS,         /* blanks become U+2581, and `prepend` may put one in front */
+    MF_PT_BLANK         /* a blank is put before a text that does not begin with one */
+} mf_pt_rule_kind;
+/* What becomes of a match: it is removed, is a word of its own, ends the word before it, begins
+ * the word behind it, or is one word with the matches that touch it. */
+typedef enum mf_pt_behavior {
+    MF_PT_REMOVED,
+    MF_PT_ISOLATED,
+    MF_PT_WITH_PREVIOUS,
+    MF_PT_WITH_NEXT,
+    MF_PT_CONTIGUOUS
+} mf_pt_behavior;
+typedef struct mf_pt_rule {
+    mf_pt_rule_kind kind;
+    mf_pt_splitter split; /* NULL unless the kind is MF_PT_CUT_SPLITTER */
+    mf_regex *regex;      /* owned */
+    char *text;           /* owned, n bytes */
+    size_t n;
+    mf_pt_behavior behavior;
+    bool invert;  /* the text between matches counts as match, and the matches do not */
+    bool letters; /* bytes were replaced by the letters that represent them */
+    mf_pt_bar prepend;
+} mf_pt_rule;
+enum { MF_PT_RULES = 12 };
 typedef struct mf_pt_words {
-    mf_pt_splitter split[MF_PT_SPLITTERS]; /* each splitter cuts the words of the
-                                            * previous one */
+    mf_pt_rule rule[MF_PT_RULES]; /* each one cuts the words of the previous one */
     int n;
     bool bars;         /* blanks are replaced by U+2581 */
     mf_pt_bar prepend; /* with bars: which texts get a U+2581 in front */
     bool blank;        /* a blank is put before a text that does not begin with a blank */
     bool bytes;        /* the vocabulary represents bytes by letters (byte-level) */
 } mf_pt_words;
+void mf_pt_words_free(mf_pt_words *w);
+/* Adds a function as the last one. Returns false if there are MF_PT_RULES. */
+bool mf_pt_add_splitter(mf_pt_words *w, mf_pt_splitter split);
+
+/* The words of one text. */
+typedef struct mf_pt_piece {
+    size_t begin, end;
+    bool match;
+} mf_pt_piece;
+typedef struct mf_pt_pieces {
+    const mf_pt_rule *cut;
+    mf_regex_scan *scan;
+    const char *text;
+    size_t n, at;      /* length of the text; end of the last part */
+    mf_pt_piece next;  /* a match that follows the text before it */
+    bool found, ended; /* there is `next`; there is no further match */
+    mf_pt_piece held;  /* a word to which the next part may be added */
+    bool holds, last;  /* there is `held`; whether the last part was a match */
+} mf_pt_pieces;
+/* Begins the words of a text, n > 0 bytes of UTF-8. scan: for MF_PT_CUT_REGEX. */
+int mf_pt_pieces_begin(mf_pt_pieces *p, const mf_pt_rule *cut, mf_regex_scan *scan,
+                       const char *text, size_t n);
+/* Finds the next word. *more false: there is none. The only error is MF_ENOMEM. */
+int mf_pt_pieces_next(mf_pt_pieces *p, size_t *begin, size_t *end, bool *more);
 
 /* ---- added tokens (added.c) ---- */
 typedef struct mf_pt_added_token {
@@ -137,6 +201,8 @@ void mf_pt_trie_begin(mf_pt_trie *t);
 void mf_pt_trie_free(mf_pt_trie *t);
 /* Adds a text of n > 0 bytes. A text that was added before keeps its token. */
 int mf_pt_trie_add(mf_pt_trie *t, const char *text, size_t n, int32_t token);
+/* Returns the node below a node (-1: above the root) for a byte; -1: none. */
+int32_t mf_pt_trie_step(const mf_pt_trie *t, int32_t node, unsigned char byte);
 /* The text from..begin-1 contains no added token; `token` is the text begin..end-1. If no added
  * token follows, token is -1, and begin is the end of the text. */
 typedef struct mf_pt_match {
@@ -149,7 +215,7 @@ typedef struct mf_pt_match {
 bool mf_pt_next_added(const mf_pt_trie *t, const mf_pt_added_token *tokens, const char *text,
                       size_t n, mf_pt_match *m);
 
-/* ---- the vocabulary and its two models ---- */
+/* ---- the vocabulary and its models ---- */
 typedef struct mf_pt_merge {
     uint64_t key; /* left + 1 in the upper 32 bits, right in the lower 32 bits; 0: free */
     int32_t rank, made;
@@ -166,13 +232,21 @@ typedef struct mf_pt_found { /* the tokens of a word, and work memory; {0} befor
     size_t n_symbol, cap_symbol;
     uint64_t *heap;
     size_t n_heap, cap_heap;
+    struct mf_pt_way *way;
+    size_t cap_way;
 } mf_pt_found;
 void mf_pt_found_free(mf_pt_found *f);
 
+typedef enum mf_pt_model_kind {
+    MF_PT_BPE,
+    MF_PT_WORDPIECE,
+    MF_PT_UNIGRAM,
+    MF_PT_WORDLEVEL
+} mf_pt_model_kind;
 typedef struct mf_pt_model {
     mf_strings names; /* names as they are in the file */
     int32_t *id_of;   /* [names.n] id of each name */
-    bool wordpiece;
+    mf_pt_model_kind kind;
     int32_t unk; /* id of the unknown token; -1: none */
     /* of BPE */
     mf_pt_merge *merge; /* hash table */
@@ -181,10 +255,16 @@ typedef struct mf_pt_model {
     bool byte_level;   /* a symbol is a byte, else a character */
     bool byte_fallback, fuse_unk, ignore_merges;
     bool cuts_at_bars; /* no merge crosses the boundary before a run of U+2581 */
-    /* for WordPiece */
+    char suffix[16];   /* of the symbol that ends a word */
+    size_t n_suffix;
+    /* of WordPiece, and of BPE: what precedes the name of a token inside of a word */
     char prefix[16];
     size_t n_prefix, longest, word_max; /* length in bytes of the prefix, of the longest name;
                                          * greatest number of characters of a word */
+    /* of Unigram */
+    double *score;    /* [names.n] of each id */
+    double unk_score; /* of a character without a token */
+    mf_pt_trie trie;  /* of the names, with their ids */
 } mf_pt_model;
 void mf_pt_model_free(mf_pt_model *m);
 /* Returns the id of a name; -1: not found. */
@@ -192,10 +272,12 @@ int32_t mf_pt_id(const mf_pt_model *m, const char *name, size_t n);
 /* Adds the merge with this rank. A pair that was added before gets the new rank, as in the
  * library. The table must have free slots. */
 void mf_pt_add_merge(mf_pt_model *m, int32_t left, int32_t right, int32_t rank, int32_t made);
-/* Appends the tokens of a word to f (merge.c, pieces.c). MF_ENOMEM; MF_EINPUT for a byte that a
- * byte-level vocabulary lacks. */
+/* Appends the tokens of a word to f (merge.c, pieces.c, unigram.c). MF_ENOMEM; MF_EINPUT for a
+ * byte or character that the vocabulary lacks, if it has no token for unknown ones. */
 int mf_pt_merge_word(const mf_pt_model *m, const char *word, size_t n, mf_pt_found *f);
 int mf_pt_piece_word(const mf_pt_model *m, const char *word, size_t n, mf_pt_found *f);
+int mf_pt_unigram_word(const mf_pt_model *m, const char *word, size_t n, mf_pt_found *f);
+int mf_pt_level_word(const mf_pt_model *m, const char *word, size_t n, mf_pt_found *f);
 int mf_pt_found_add(mf_pt_found *f, int32_t id, size_t n);
 
 /* Returns the letter that represents a byte in a byte-level vocabulary. */
@@ -210,6 +292,7 @@ typedef struct mf_pt_decoding {
     bool bars;          /* U+2581 is decoded to a blank */
     bool joined;        /* there is no decoder: a blank precedes each token */
     bool trim_first;    /* one blank at the beginning of the whole text is removed */
+    bool suffix;        /* the suffix of a model's words becomes a blank, none at the end */
 } mf_pt_decoding;
 
 /* ---- the tokenizer ---- */

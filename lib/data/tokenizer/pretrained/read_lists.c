@@ -132,9 +132,9 @@ static void choose_words(const mf_json *config, mf_pretrained *t)
         "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
     const char *class = mf_json_string(mf_json_get(config, "tokenizer_class"), NULL);
     t->words.bytes = t->decoding.bytes = t->model.byte_level = true;
-    t->words.split[t->words.n++] = mf_pt_split_bytes;
+    mf_pt_add_splitter(&t->words, mf_pt_split_bytes);
     if (!class || strncmp(class, "Qwen2Tokenizer", strlen("Qwen2Tokenizer")) != 0) return;
-    t->words.split[0] = mf_pt_split_pattern(second, strlen(second));
+    t->words.rule[0].split = mf_pt_split_pattern(second, strlen(second));
     t->steps.step[t->steps.n++] = (mf_pt_step){.kind = MF_PT_FORM, .form = MF_UNICODE_NFC};
 }
 
@@ -196,7 +196,7 @@ static int read_list(const char *where, const mf_json *config, mf_pretrained *t)
     while (rc == MF_OK && next_line(&l))
         rc = mf_pt_add_name(source, l.line, l.n, (int64_t)l.count - 1, m);
     if (rc != MF_OK) return rc;
-    m->wordpiece = true;
+    m->kind = MF_PT_WORDPIECE;
     m->word_max = 100;
     m->n_prefix = 2;
     memcpy(m->prefix, "##", m->n_prefix);
@@ -208,7 +208,7 @@ static int read_list(const char *where, const mf_json *config, mf_pretrained *t)
     s->ideographs = mf_pt_true(config, "tokenize_chinese_chars", true);
     s->lower = mf_pt_true(config, "do_lower_case", !is_cased(&m->names));
     s->accents = mf_pt_true(config, "strip_accents", s->lower);
-    t->words.split[t->words.n++] = mf_pt_split_bert;
+    mf_pt_add_splitter(&t->words, mf_pt_split_bert);
     t->decoding = (mf_pt_decoding){.words = true, .clean = true, .trim_first = true};
     mf_pt_settle(m);
     return MF_OK;

@@ -58,14 +58,17 @@ static int read_part(const char *source, const mf_json *v, mf_pt_decoding *ret)
         ret->bytes = true;
     } else if (mf_pt_is(v, "ByteFallback")) {
         ret->byte_fallback = true;
+    } else if (mf_pt_is(v, "BPEDecoder")) {
+        ret->suffix = true;
     } else if (mf_pt_is(v, "WordPiece")) {
         ret->words = ret->trim_first = true;
         ret->clean = mf_pt_true(v, "cleanup", true);
     } else {
-        rc =
-            mf_pt_refuse(source, "decoder", mf_json_get(v, "type"),
-                         "ByteLevel, WordPiece, Metaspace, Replace, ByteFallback, Fuse, Strip, "
-                         "or a Sequence of them");
+        rc = mf_pt_refuse(
+            source, "decoder", mf_json_get(v, "type"),
+            "ByteLevel, WordPiece, BPEDecoder, Metaspace, Replace, ByteFallback, Fuse, "
+            "Strip, "
+            "or a Sequence of them");
     }
     return rc;
 }

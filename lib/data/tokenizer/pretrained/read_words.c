@@ -6,6 +6,7 @@
 #include "base/mem.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 int mf_pt_refuse(const char *source, const char *member, const mf_json *type,
@@ -33,7 +34,7 @@ bool mf_pt_true(const mf_json *v, const char *key, bool missing)
 
 static const char step_names[] =
     "NFC, NFD, NFKC, NFKD, BertNormalizer, Lowercase, StripAccents, "
-    "Prepend, Replace of a string, Strip, or a Sequence of them";
+    "Prepend, Replace, Strip, Precompiled, or a Sequence of them";
 
 /* Copies a string, which may contain NUL. */
 static int copy_string(const mf_json *v, char **ret, size_t *ret_n)
@@ -47,14 +48,32 @@ static int copy_string(const mf_json *v, char **ret, size_t *ret_n)
 static int read_replace(const char *source, const mf_json *v, mf_pt_step *s)
 {
     const mf_json *pattern = mf_json_get(v, "pattern");
-    s->kind = MF_PT_REPLACE;
+    const char *regex = mf_json_string(mf_json_get(pattern, "Regex"), &s->n_text);
+    s->kind = regex ? MF_PT_MATCHES : MF_PT_REPLACE;
+    if (regex) {
+        char where[4200];
+        snprintf(where, sizeof where, "%s: \"normalizer\": Replace", source);
+        const int code = copy_string(mf_json_get(v, "content"), &s->with, &s->n_with);
+        if (code == MF_OK) return mf_regex_new(where, regex, s->n_text, &s->regex);
+        if (code == MF_ENOMEM) return code;
+    }
     int rc = copy_string(mf_json_get(pattern, "String"), &s->text, &s->n_text);
     if (rc == MF_OK) rc = copy_string(mf_json_get(v, "content"), &s->with, &s->n_with);
     if (rc == MF_ENOMEM || (rc == MF_OK && s->n_text > 0)) return rc;
     return mf_fail(MF_EINPUT,
-                   "%s: \"normalizer\": Replace: expected a pattern {\"String\": ...} and a "
-                   "\"content\"%s",
-                   source, mf_json_get(pattern, "Regex") ? ", not a regular expression" : "");
+                   "%s: \"normalizer\": Replace: expected a pattern {\"String\": ...} or "
+                   "{\"Regex\": ...}, and a \"content\"",
+                   source);
+}
+
+static int read_charsmap(const char *source, const mf_json *v, mf_pt_step *s)
+{
+    size_t n = 0;
+    char where[4200];
+    const char *text = mf_json_string(mf_json_get(v, "precompiled_charsmap"), &n);
+    snprintf(where, sizeof where, "%s: \"normalizer\": Precompiled", source);
+    s->kind = MF_PT_CHARSMAP;
+    return mf_pt_charsmap_read(where, text ? text : "", n, &s->map);
 }
 
 static int read_bert(const char *source, const mf_json *v, mf_pt_step *s)
@@ -79,6 +98,7 @@ static int read_step(const char *source, const mf_json *v, mf_pt_step *s)
         }
     if (mf_pt_is(v, "BertNormalizer")) return read_bert(source, v, s);
     if (mf_pt_is(v, "Replace")) return read_replace(source, v, s);
+    if (mf_pt_is(v, "Precompiled")) return read_charsmap(source, v, s);
     s->left = mf_pt_true(v, "strip_left", true);
     s->right = mf_pt_true(v, "strip_right", true);
     if (mf_pt_is(v, "Lowercase"))
@@ -115,10 +135,11 @@ int mf_pt_read_steps(const char *source, const mf_json *v, mf_pt_steps *ret)
                        MF_PT_STEPS);
     mf_pt_step *s = &ret->step[ret->n++];
     rc = read_step(source, v, s);
-    if (rc != MF_OK || s->kind != MF_PT_REPLACE) return rc;
-    /* The growth factors of successive steps multiply. */
+    if (rc != MF_OK || (s->kind != MF_PT_REPLACE && s->kind != MF_PT_MATCHES)) return rc;
+    /* The growth factors of successive steps multiply. A match may be empty. */
     ret->growth =
-        (ret->growth > 0 ? ret->growth : 1) * fmax(1, (double)s->n_with / (double)s->n_text);
+        (ret->growth > 0 ? ret->growth : 1) *
+        (s->regex ? 1 + (double)s->n_with : fmax(1, (double)s->n_with / (double)s->n_text));
     if (ret->growth <= MF_PT_GROWTH) return MF_OK;
     return mf_fail(MF_EINPUT,
                    "%s: \"normalizer\": Replace: a text could become more than %d times as "
@@ -128,46 +149,133 @@ int mf_pt_read_steps(const char *source, const mf_json *v, mf_pt_steps *ret)
 
 /* ---- "pre_tokenizer" ---- */
 
+/* Makes the next pre-tokenizer. NULL, with the error recorded: there are too many. */
+static mf_pt_rule *add_cut(const char *source, mf_pt_words *ret, mf_pt_rule_kind kind)
+{
+    if (ret->n == MF_PT_RULES) {
+        mf_fail(MF_EINPUT, "%s: \"pre_tokenizer\": expected at most %d parts", source,
+                MF_PT_RULES);
+        return NULL;
+    }
+    mf_pt_rule *cut = &ret->rule[ret->n++];
+    *cut = (mf_pt_rule){.kind = kind, .behavior = MF_PT_ISOLATED, .letters = ret->bytes};
+    return cut;
+}
+
 static int add_splitter(const char *source, mf_pt_splitter split, mf_pt_words *ret)
 {
-    if (ret->n == MF_PT_SPLITTERS)
-        return mf_fail(MF_EINPUT, "%s: \"pre_tokenizer\": expected at most %d splitters",
-                       source, MF_PT_SPLITTERS);
-    ret->split[ret->n++] = split;
+    mf_pt_rule *cut = add_cut(source, ret, MF_PT_CUT_SPLITTER);
+    if (!cut) return MF_EINPUT;
+    cut->split = split;
     return MF_OK;
+}
+
+/* Reads "behavior": "MergedWithNext" or merged_with_next, as older files have it. */
+static int read_behavior(const char *source, const char *what, const mf_json *v,
+                         mf_pt_behavior *ret)
+{
+    static const char *const names[] = {"Removed", "Isolated", "MergedWithPrevious",
+                                        "MergedWithNext", "Contiguous"};
+    const char *name = mf_json_string(mf_json_get(v, "behavior"), NULL);
+    for (int i = 0; name && i < 5; i++)
+        if (strcmp(name, names[i]) == 0) {
+            *ret = (mf_pt_behavior)i;
+            return MF_OK;
+        }
+    return mf_fail(MF_EINPUT,
+                   "%s: \"pre_tokenizer\": %s: \"behavior\": expected Removed, Isolated, "
+                   "MergedWithPrevious, MergedWithNext or Contiguous, found %.20s",
+                   source, what, name ? name : "none");
+}
+
+/* An expression that has a function gets it if this is all it needs: the function is faster. */
+static int read_regex(const char *source, const char *pattern, size_t n, mf_pt_rule *cut)
+{
+    char where[4200];
+    const mf_pt_splitter split = cut->behavior == MF_PT_ISOLATED && !cut->invert
+                                     ? mf_pt_split_pattern(pattern, n)
+                                     : NULL;
+    cut->split = split;
+    cut->kind = split ? MF_PT_CUT_SPLITTER : MF_PT_CUT_REGEX;
+    if (split) return MF_OK;
+    snprintf(where, sizeof where, "%s: \"pre_tokenizer\": Split", source);
+    return mf_regex_new(where, pattern, n, &cut->regex);
 }
 
 static int read_split(const char *source, const mf_json *v, mf_pt_words *ret)
 {
+    size_t n = 0, n_string = 0;
+    const mf_json *pattern = mf_json_get(v, "pattern");
+    const char *regex = mf_json_string(mf_json_get(pattern, "Regex"), &n),
+               *string = mf_json_string(mf_json_get(pattern, "String"), &n_string);
+    mf_pt_rule *cut = add_cut(source, ret, MF_PT_CUT_STRING);
+    if (!cut) return MF_EINPUT;
+    int rc = read_behavior(source, "Split", v, &cut->behavior);
+    if (rc != MF_OK) return rc;
+    cut->invert = mf_pt_true(v, "invert", false);
+    if (regex) return read_regex(source, regex, n, cut);
+    if (!string)
+        return mf_fail(MF_EINPUT,
+                       "%s: \"pre_tokenizer\": Split: expected a \"pattern\" with \"Regex\" or "
+                       "\"String\"",
+                       source);
+    if (n_string == 0) { /* cuts nothing */
+        ret->n--;
+        return MF_OK;
+    }
+    cut->n = n_string;
+    cut->text = mf_memdup(string, n_string);
+    return cut->text ? MF_OK : MF_ENOMEM;
+}
+
+/* Reads CharDelimiterSplit, which removes a character. */
+static int read_delimiter(const char *source, const mf_json *v, mf_pt_words *ret)
+{
     size_t n = 0;
-    const char *pattern = mf_json_string(mf_json_get(mf_json_get(v, "pattern"), "Regex"), &n),
-               *behavior = mf_json_string(mf_json_get(v, "behavior"), NULL);
-    const mf_pt_splitter split = pattern ? mf_pt_split_pattern(pattern, n) : NULL;
-    if (!split)
+    const char *text = mf_json_string(mf_json_get(v, "delimiter"), &n);
+    mf_pt_rule *cut = add_cut(source, ret, MF_PT_CUT_STRING);
+    if (!cut) return MF_EINPUT;
+    if (!text || n == 0)
         return mf_fail(MF_EINPUT,
-                       "%s: \"pre_tokenizer\": Split by \"%.80s%s\": expected one of the "
-                       "expressions of moefw-pretrained(7)",
-                       source, pattern ? pattern : "", n > 80 ? "..." : "");
-    if (!behavior || strcmp(behavior, "Isolated") != 0 || mf_pt_true(v, "invert", false))
-        return mf_fail(MF_EINPUT,
-                       "%s: \"pre_tokenizer\": Split with behavior \"%.20s\"%s: expected "
-                       "\"Isolated\", not inverted",
-                       source, behavior ? behavior : "",
-                       mf_pt_true(v, "invert", false) ? ", inverted" : "");
-    return add_splitter(source, split, ret);
+                       "%s: \"pre_tokenizer\": CharDelimiterSplit: expected a \"delimiter\"",
+                       source);
+    cut->behavior = MF_PT_REMOVED;
+    cut->n = n;
+    cut->text = mf_memdup(text, n);
+    return cut->text ? MF_OK : MF_ENOMEM;
+}
+
+/* Whitespace: words and runs of other characters; what lies between them is removed. This
+ * expression is not of Oniguruma, whose \w has other characters. */
+#define WORD "[[\\w\\x{200c}\\x{200d}]&&[^\\xb2\\xb3\\xb9\\xbc-\\xbe]]"
+static int read_whitespace(const char *source, mf_pt_words *ret)
+{
+    static const char pattern[] = WORD "+|[^" WORD "\\s]+";
+    mf_pt_rule *cut = add_cut(source, ret, MF_PT_CUT_REGEX);
+    if (!cut) return MF_EINPUT;
+    cut->behavior = MF_PT_REMOVED;
+    cut->invert = true;
+    return mf_regex_new(source, pattern, strlen(pattern), &cut->regex);
+}
+
+static int read_punctuation(const char *source, const mf_json *v, mf_pt_words *ret)
+{
+    mf_pt_rule *cut = add_cut(source, ret, MF_PT_CUT_SIGNS);
+    if (!cut) return MF_EINPUT;
+    return mf_json_get(v, "behavior") ? read_behavior(source, "Punctuation", v, &cut->behavior)
+                                      : MF_OK;
 }
 
 static int read_bytes(const char *source, const mf_json *v, mf_pt_words *ret)
 {
-    ret->bytes = true;
+    int rc = MF_OK;
+    if (ret->bytes)
+        return mf_fail(MF_EINPUT, "%s: \"pre_tokenizer\": expected ByteLevel once", source);
     ret->blank = mf_pt_true(v, "add_prefix_space", true);
-    if (ret->blank && ret->n > 0)
-        return mf_fail(MF_EINPUT,
-                       "%s: \"pre_tokenizer\": ByteLevel with \"add_prefix_space\" behind a "
-                       "splitter: expected it in front",
-                       source);
-    return mf_pt_true(v, "use_regex", true) ? add_splitter(source, mf_pt_split_bytes, ret)
-                                            : MF_OK;
+    if (ret->blank && !add_cut(source, ret, MF_PT_BLANK)) return MF_EINPUT;
+    if (mf_pt_true(v, "use_regex", true)) rc = add_splitter(source, mf_pt_split_bytes, ret);
+    ret->bytes = true;
+    return rc;
 }
 
 static int read_bars(const char *source, const mf_json *v, mf_pt_words *ret)
@@ -175,15 +283,18 @@ static int read_bars(const char *source, const mf_json *v, mf_pt_words *ret)
     static const char *const schemes[] = {"never", "first", "always"};
     const char *bar = mf_json_string(mf_json_get(v, "replacement"), NULL),
                *scheme = mf_json_string(mf_json_get(v, "prepend_scheme"), NULL);
-    if (!bar || strcmp(bar, "\xE2\x96\x81") != 0 || ret->n > 0)
+    if (!bar || strcmp(bar, "\xE2\x96\x81") != 0 || ret->bars || ret->bytes)
         return mf_fail(MF_EINPUT,
-                       "%s: \"pre_tokenizer\": Metaspace: expected \"replacement\" U+2581, and "
-                       "no splitter in front",
+                       "%s: \"pre_tokenizer\": Metaspace: expected \"replacement\" U+2581, "
+                       "once, and not behind ByteLevel",
                        source);
     ret->bars = true;
     ret->prepend = mf_pt_true(v, "add_prefix_space", true) ? MF_PT_BAR_ALWAYS : MF_PT_BAR_NEVER;
     for (int i = 0; i < 3 && scheme; i++)
         if (strcmp(scheme, schemes[i]) == 0) ret->prepend = (mf_pt_bar)i;
+    mf_pt_rule *cut = add_cut(source, ret, MF_PT_BARS);
+    if (!cut) return MF_EINPUT;
+    cut->prepend = ret->prepend;
     return mf_pt_true(v, "split", true) ? add_splitter(source, mf_pt_split_each_bar, ret)
                                         : MF_OK;
 }
@@ -201,6 +312,9 @@ int mf_pt_read_words(const char *source, const mf_json *v, mf_pt_words *ret)
     if (mf_pt_is(v, "Split")) return read_split(source, v, ret);
     if (mf_pt_is(v, "ByteLevel")) return read_bytes(source, v, ret);
     if (mf_pt_is(v, "Metaspace")) return read_bars(source, v, ret);
+    if (mf_pt_is(v, "Punctuation")) return read_punctuation(source, v, ret);
+    if (mf_pt_is(v, "Whitespace")) return read_whitespace(source, ret);
+    if (mf_pt_is(v, "CharDelimiterSplit")) return read_delimiter(source, v, ret);
     if (mf_pt_is(v, "BertPreTokenizer")) return add_splitter(source, mf_pt_split_bert, ret);
     if (mf_pt_is(v, "WhitespaceSplit")) return add_splitter(source, mf_pt_split_blanks, ret);
     if (mf_pt_is(v, "Digits"))
@@ -210,6 +324,6 @@ int mf_pt_read_words(const char *source, const mf_json *v, mf_pt_words *ret)
                             ret);
     return mf_pt_refuse(
         source, "pre_tokenizer", mf_json_get(v, "type"),
-        "Split, ByteLevel, Metaspace, BertPreTokenizer, WhitespaceSplit, Digits, "
-        "or a Sequence of them");
+        "Split, ByteLevel, Metaspace, Punctuation, Whitespace, WhitespaceSplit, Digits, "
+        "BertPreTokenizer, CharDelimiterSplit, or a Sequence of them");
 }

@@ -119,6 +119,11 @@ static int add_text(const mf_pretrained *t, const char *name, size_t n, bool add
         rc = mf_pt_text_add(out, " ", 1, NULL, 0, false);
     }
     if (rc != MF_OK) return rc;
+    const size_t suffix = d->suffix ? m->n_suffix : 0;
+    if (suffix > 0 && n >= suffix && memcmp(name + n - suffix, m->suffix, suffix) == 0) {
+        rc = mf_pt_text_add(out, name, n - suffix, NULL, 0, false);
+        return rc == MF_OK ? mf_pt_text_add(out, " ", 1, NULL, 0, false) : rc;
+    }
     return d->bars ? add_with_blanks(name, n, out)
                    : mf_pt_text_add(out, name, n, NULL, 0, false);
 }

@@ -1,0 +1,217 @@
+/* data/tokenizer/regex/classes.c: divides the code points into classes, such that a set of an
+ * expression contains a class wholly or not at all. The table of classes is made when an
+ * expression is read; it decides the version of Unicode (versions.c). */
+#include "data/tokenizer/regex/regex_internal.h"
+
+#include "base/error.h"
+#include "base/mem.h"
+#include "data/tokenizer/pretrained/pretrained.h"
+#include "data/tokenizer/regex/scripts.h"
+#include "io/unicode.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int mf_rx_script(const char *name)
+{
+    for (int i = 0; mf_rx_script_names[i]; i++)
+        if (strcmp(mf_rx_script_names[i], name) == 0) return i;
+    return -1;
+}
+
+/* What a set asks about a code point. */
+typedef struct properties {
+    uint32_t category;
+    int script;
+    bool space, word;
+} properties;
+
+static int script_of(uint32_t c)
+{
+    size_t low = 0, high = sizeof scripts / sizeof *scripts;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (c > scripts[middle].to)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < sizeof scripts / sizeof *scripts && c >= scripts[low].from
+               ? scripts[low].script
+               : -1;
+}
+
+/* \w of Oniguruma: that of the library's other expressions with the numbers of Latin-1, without
+ * the two joiners. */
+static bool is_word(uint32_t c)
+{
+    if (c == 0x200c || c == 0x200d) return false;
+    return mf_pt_is_word(c) || c == 0xb2 || c == 0xb3 || c == 0xb9 || (c >= 0xbc && c <= 0xbe);
+}
+
+static properties properties_of(uint32_t c)
+{
+    return (properties){mf_pt_category(c), script_of(c), mf_unicode_is_space(c), is_word(c)};
+}
+
+static bool contains(const mf_rx_step *step, size_t n, uint32_t c, const properties *p)
+{
+    bool stack[2 * MF_REGEX_DEPTH + 8];
+    int top = -1;
+    for (size_t i = 0; i < n; i++) {
+        const mf_rx_step *s = &step[i];
+        switch (s->op) {
+        case MF_RX_EMPTY:
+            stack[++top] = false;
+            break;
+        case MF_RX_RANGE:
+            stack[top] = stack[top] || (c >= s->a && c <= s->b);
+            break;
+        case MF_RX_CATEGORY:
+            stack[top] = stack[top] || (p->category & s->a) != 0;
+            break;
+        case MF_RX_SCRIPT:
+            stack[top] = stack[top] || p->script == (int)s->a;
+            break;
+        case MF_RX_SPACE:
+            stack[top] = stack[top] || p->space;
+            break;
+        case MF_RX_WORD:
+            stack[top] = stack[top] || p->word;
+            break;
+        case MF_RX_NOT:
+            stack[top] = !stack[top];
+            break;
+        case MF_RX_OR:
+            top--;
+            stack[top] = stack[top] || stack[top + 1];
+            break;
+        case MF_RX_AND:
+            top--;
+            stack[top] = stack[top] && stack[top + 1];
+            break;
+        }
+    }
+    return stack[0];
+}
+
+/* ---- boundaries of ranges ---- */
+
+static int by_value(const void *a, const void *b)
+{
+    const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* Returns the sorted code points at which ranges of the sets begin, or have ended; the last one
+ * is beyond all code points. */
+static uint32_t *edges_of(const mf_rx_sets *s)
+{
+    uint32_t *edge = mf_alloc(2 * s->n_steps + 1, sizeof *edge);
+    size_t n = 0;
+    if (!edge) return NULL;
+    for (size_t i = 0; i < s->n_steps; i++)
+        if (s->step[i].op == MF_RX_RANGE) {
+            edge[n++] = s->step[i].a;
+            edge[n++] = s->step[i].b + 1;
+        }
+    edge[n++] = UINT32_MAX;
+    qsort(edge, n, sizeof *edge, by_value);
+    return edge;
+}
+
+/* Whether all code points of a page have the same properties: those of private use, and the
+ * planes without characters. */
+static bool is_plain(uint32_t page)
+{
+    return (page >= 0x324 && page < 0xe00) || (page >= 0xe02 && page < 0xf00) ||
+           (page >= 0xf00 && page < 0xfff) || (page >= 0x1000 && page < 0x10ff);
+}
+
+/* ---- classes ---- */
+
+typedef struct maker {
+    const char *where;
+    const mf_rx_sets *sets;
+    mf_rx_classes *ret;
+    uint64_t (*member)[4]; /* [class] the sets that contain it, as bits */
+    size_t cap;            /* of pages */
+} maker;
+
+static int class_of(maker *m, uint32_t c, const properties *p, int *ret)
+{
+    uint64_t in[4] = {0};
+    mf_rx_classes *r = m->ret;
+    for (int k = 0; k < m->sets->n; k++)
+        if (contains(m->sets->step + m->sets->set[k].begin, m->sets->set[k].n, c, p))
+            in[k / 64] |= UINT64_C(1) << k % 64;
+    for (int i = 0; i < r->n; i++)
+        if (memcmp(m->member[i], in, sizeof in) == 0) {
+            *ret = i;
+            return MF_OK;
+        }
+    if (r->n == MF_RX_CLASSES)
+        return mf_fail(MF_EINPUT,
+                       "%s: an expression that distinguishes more than %d kinds of characters",
+                       m->where, MF_RX_CLASSES);
+    memcpy(m->member[r->n], in, sizeof in);
+    for (int k = 0; k < m->sets->n; k++)
+        if (in[k / 64] >> k % 64 & 1) r->in[k][r->n / 64] |= UINT64_C(1) << r->n % 64;
+    *ret = r->n++;
+    return MF_OK;
+}
+
+/* Keeps a page, or finds an equal one. */
+static int add_page(maker *m, uint32_t page, const uint8_t *of)
+{
+    mf_rx_classes *r = m->ret;
+    size_t i = 0;
+    while (i < r->n_pages && memcmp(r->of + i * MF_RX_PAGE, of, MF_RX_PAGE) != 0)
+        i++;
+    if (i == m->cap) {
+        const size_t cap = 2 * m->cap + 32;
+        uint8_t *larger = mf_realloc(r->of, m->cap * MF_RX_PAGE, cap * MF_RX_PAGE);
+        if (!larger) return MF_ENOMEM;
+        r->of = larger;
+        m->cap = cap;
+    }
+    if (i == r->n_pages) memcpy(r->of + r->n_pages++ * MF_RX_PAGE, of, MF_RX_PAGE);
+    r->page[page] = (uint16_t)i;
+    return MF_OK;
+}
+
+static int fill(maker *m, const uint32_t *edge)
+{
+    uint8_t of[MF_RX_PAGE];
+    properties last = {0};
+    int class = -1, rc = MF_OK;
+    for (uint32_t page = 0; page < MF_RX_PAGES && rc == MF_OK; page++) {
+        const uint32_t begin = page * MF_RX_PAGE;
+        const bool plain = is_plain(page);
+        for (uint32_t c = begin; c < begin + MF_RX_PAGE && rc == MF_OK; c++) {
+            const bool known = plain && c > begin;
+            const properties p = known ? last : properties_of(c);
+            const bool at_edge = c >= *edge;
+            while (c >= *edge)
+                edge++;
+            if (class < 0 || at_edge || p.category != last.category ||
+                p.script != last.script || p.space != last.space || p.word != last.word)
+                rc = class_of(m, c, &p, &class);
+            of[c - begin] = (uint8_t) class;
+            last = p;
+        }
+        if (rc == MF_OK) rc = add_page(m, page, of);
+    }
+    return rc;
+}
+
+int mf_rx_classify(const char *where, const mf_rx_sets *s, mf_rx_classes *ret)
+{
+    maker m = {.where = where, .sets = s, .ret = ret};
+    uint32_t *edge = edges_of(s);
+    m.member = mf_alloc(MF_RX_CLASSES, sizeof *m.member);
+    const int rc = edge && m.member ? fill(&m, edge) : MF_ENOMEM;
+    mf_free(edge);
+    mf_free(m.member);
+    return rc;
+}
