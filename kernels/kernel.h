@@ -30,6 +30,7 @@
 #include "bf16.h"
 #include "f16.h"
 #include "stored.h"
+#include "stored_value.h"
 
 #include <math.h>
 #include <stdbool.h>

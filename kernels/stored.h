@@ -48,14 +48,33 @@ typedef enum mf_stored_type {
     MF_STORED_F16,
     /* For a part [rows,in], both divisible by 8: W[o,i] = scales[g,o] (q - zero - 1) with
      * g = group_of[i]. q is the four bits from bit 4 (i mod 8) on of data[i / 8, o], zero those
-     * from bit 4 (o mod 8) on of zeros[g, o / 8] */
+     * from bit 4 (o mod 8) on of zeros[g, o / 8]. With whole_zeros it is q - zero */
     MF_STORED_GPTQ4,
     /* For a part [rows,in], in divisible by 32: W[o,i] = 2^(scales[o, i / 32] - 127) v, where v
      * is one of 0 .5 1 1.5 2 3 4 6 with bit 3 as its sign. The low half of a byte comes first.
      * A scale of 255 is NaN (OCP Microscaling Formats 1.0) */
     MF_STORED_MXFP4,
+    /* W[o,i] = scales[o / scale_rows, i / group_size] v, where v is the 8-bit number data[o,i].
+     * E4M3: exponent - 7, no infinity, 0x7f is NaN; E5M2: the upper half of f16. scales
+     * has `groups` columns (OCP 8-bit Floating Point Specification 1.0) */
+    MF_STORED_F8_E4M3,
+    MF_STORED_F8_E5M2,
+    /* For a part [rows,in], rows and in divisible by 8: W[o,i] = scales[o,g] (q - zero) with
+     * g = i / group_size, a multiple of 8. q is the four bits from bit 4 (i mod 8) on of
+     * data[o, i / 8], zero those from bit 4 (o mod 8) on of zeros[o / 8, g]. zeros NULL:
+     * zero is 8 */
+    MF_STORED_INT4,
+    /* Like GPTQ4 with eight bits, rows and in divisible by 4: q is byte i mod 4 of
+     * data[i / 4, o], zero is byte o mod 4 of zeros[g, o / 4] */
+    MF_STORED_GPTQ8,
+    /* W[o,i] = scales[g,o] (q - zero), rows divisible by 8. q is the four bits number
+     * 0 4 1 5 2 6 3 7 [o mod 8] of data[i, o / 8], zero those of zeros[g, o / 8] */
+    MF_STORED_AWQ4,
     MF_STORED_TYPES
 } mf_stored_type;
+
+/* Types of scales, for types whose description does not say it. */
+typedef enum mf_scale_type { MF_SCALE_F16, MF_SCALE_BF16, MF_SCALE_F32 } mf_scale_type;
 
 /* A matrix [rows,in] of a file. Row o of the matrix is output first + o of its group. With
  * `pairs` row 2 i is output first + i and row 2 i + 1 is output first + rows / 2 + i (rows
@@ -64,17 +83,22 @@ typedef struct mf_stored_part {
     mf_stored_type type;
     bool transposed; /* F32, BF16, F16: the file stores [in,rows] */
     bool pairs;
+    bool whole_zeros; /* GPTQ4, GPTQ8: zeros are not stored less 1 */
+    mf_scale_type scale_type;
     int64_t rows, first;
     int64_t ld;         /* F32, BF16, F16: distance of the file's rows, in elements */
     const void *data;   /* F32, BF16, F16: elements; GPTQ4: i32 [in / 8, rows]; MXFP4: u8 [rows,
-                           in / 2] */
-    const void *scales; /* GPTQ4: f16 [groups, rows]; MXFP4: u8 [rows, in / 32]; else NULL */
-    const void *zeros;  /* GPTQ4: i32 [groups, rows / 8]; else NULL */
-    /* GPTQ4: [in], each element in 0 .. groups - 1; the code that fills this struct has checked
-     * them. NULL: the group of input i is i / group_size. */
+                           in / 2]; other types: see mf_stored_type */
+    const void *scales; /* GPTQ4, GPTQ8, AWQ4: [groups, rows]; MXFP4: u8 [rows, in / 32]; F8:
+                           [rows / scale_rows rounded up, groups]; INT4: [rows, groups];
+                           else NULL */
+    const void *zeros;  /* GPTQ4: i32 [groups, rows / 8]; see mf_stored_type; else NULL */
+    /* GPTQ4, GPTQ8: [in], each element in 0 .. groups - 1; the code that fills this struct has
+     * checked them. NULL: the group of input i is i / group_size. */
     const int32_t *group_of;
-    int64_t groups;     /* GPTQ4: number of groups of inputs, else 0 */
-    int64_t group_size; /* GPTQ4: number of inputs of a group, if group_of is NULL; MXFP4: 32 */
+    int64_t groups;     /* number of groups of inputs that share a scale; MXFP4: 0 */
+    int64_t group_size; /* number of inputs of a group, if group_of is NULL; MXFP4: 32 */
+    int64_t scale_rows; /* F8: number of rows that share a scale */
 } mf_stored_part;
 
 typedef struct mf_stored {

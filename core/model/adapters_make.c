@@ -117,6 +117,7 @@ static void offer_attention(const mf_model *m, int32_t layer, finder *f)
         for (int i = 0; i < MF_LATENT_SITES; i++)
             if (sites[i].name) offer(f, sites[i]);
     }
+    if (c->attention_gate) offer(f, (mf_linear_site){"attention.gate", c->dim, H * hd, 0, H});
     offer(f, (mf_linear_site){"attention.o", H * mf_model_value_dim(c), c->dim, 0, H});
 }
 

@@ -22,7 +22,8 @@ typedef struct {
     int32_t layer;
     int64_t tokens, hd; /* tokens: T; hd: number of elements of one head */
     bool causal;
-    int64_t window; /* window in tokens; 0: no window */
+    int64_t window;    /* window in tokens; 0: no window */
+    mf_tensor *chunks; /* [T] first key of each query; NULL: windows are no chunks */
     double scale;
     mf_tensor *in;      /* [T,d] input of the projection */
     mf_tensor *entropy; /* [active], in the order of plan->q; NULL: not measured */
@@ -172,8 +173,8 @@ static mf_attend_args attend_args(const attend *x, mf_tensor *q, mf_tensor *k, m
                             .heads = heads,
                             .kv_heads = kv,
                             .causal = x->causal,
-                            .window = x->window,
-                            .since = x->mg->since,
+                            .window = x->chunks ? 0 : x->window,
+                            .since = x->chunks ? x->chunks : x->mg->since,
                             .scale = x->scale};
 }
 
@@ -224,6 +225,13 @@ static mf_tensor *entropy_of(const attend *x, mf_tensor *qkv, int32_t heads, int
     return e;
 }
 
+/* Returns the first key that query t of a sequence may see. */
+static int64_t first_key(const attend *x, int64_t t)
+{
+    if (x->window == 0) return 0;
+    return x->chunks ? t - t % x->window : t - x->window + 1;
+}
+
 /* Returns the mask of the first n tokens of the first sequence, which is added to scores before
  * the softmax: [n,n] or [n], 0 for visible tokens, else at most -1e30. NULL: all tokens
  * are visible. */
@@ -234,7 +242,7 @@ static mf_tensor *hidden_places(const attend *x, int64_t n)
     if (x->causal) {
         float *v = mf_alloc((size_t)(n * n) + 1, sizeof *v);
         for (int64_t i = 0; v && i < n * n; i++)
-            v[i] = i % n > i / n || (x->window > 0 && i % n <= i / n - x->window) ? -1e30f : 0;
+            v[i] = i % n > i / n || i % n < first_key(x, i / n) ? -1e30f : 0;
         if (v)
             sum = mf_graph_const(g, MF_F32, mf_shape2(n, n), v);
         else
@@ -336,16 +344,51 @@ static mf_tensor *normed_qkv(const attend *x, const mf_head_group *group, mf_ten
     return mf_concat(x->g, 3, part, 1);
 }
 
+/* Returns floor((p + ahead) / step) for the position p of each token, [T] f32. Both numbers are
+ * below 2^24, so the quotient is exact enough for its floor. */
+static mf_tensor *steps(const attend *x, int64_t ahead, int64_t step)
+{
+    mf_graph *g = x->g;
+    const float by = (float)step;
+    mf_tensor *p = mf_affine(g, mf_cast(g, x->mg->positions, MF_F32), 1, (double)ahead);
+    p = mf_div(g, p, mf_graph_const(g, MF_F32, mf_shape1(1), &by));
+    return mf_cast(g, mf_cast(g, p, MF_I32), MF_F32); /* the cast to i32 rounds towards 0 */
+}
+
+/* Returns the first key of each query, [T]: windows begin at multiples of model.window, counted
+ * from the begin of the token's document. */
+static mf_tensor *chunk_start(const attend *x, int64_t window)
+{
+    mf_tensor *at = mf_cast(x->g, mf_scale(x->g, steps(x, 0, window), (double)window), MF_I32);
+    return x->mg->since ? mf_add(x->g, x->mg->since, at) : at;
+}
+
+/* Returns the group's queries, keys and values with the factor of model.temperature on queries,
+ * which are the first `width` columns. */
+static mf_tensor *cooled(const attend *x, int64_t width, mf_tensor *qkv)
+{
+    const mf_model_config *c = &x->m->config->model;
+    mf_graph *g = x->g;
+    if (!qkv) return NULL;
+    mf_tensor *ln = mf_ln(g, mf_affine(g, steps(x, 1, c->temperature_step), 1, 1));
+    mf_tensor *by = mf_reshape(g, mf_affine(g, ln, c->temperature, 1), mf_shape2(x->tokens, 1));
+    mf_tensor *part[2] = {mf_mul(g, mf_slice(g, qkv, 1, 0, width), by),
+                          mf_slice(g, qkv, 1, width, qkv->shape.dim[1] - width)};
+    return mf_concat(g, 2, part, 1);
+}
+
 /* Returns the group's queries, keys and values after norms, limit and rope. */
 static mf_tensor *finished_qkv(const attend *x, const mf_head_group *group, mf_tensor *qkv)
 {
     const mf_model_config *c = &x->m->config->model;
-    const bool norm = c->qk_norm != MF_QK_NONE;
+    const bool norm = mf_model_has_qk_norm(c, x->layer);
     if (norm && !c->qk_norm_late) qkv = normed_qkv(x, group, qkv);
     if (c->clip_qkv > 0) qkv = mf_clamp(x->g, qkv, -c->clip_qkv, c->clip_qkv);
-    if (mf_model_has_rope(c, x->layer))
-        qkv = mf_model_rope(x->m, x->mg, qkv, x->hd, (group->share + 1) * group->kv);
-    return norm && c->qk_norm_late ? normed_qkv(x, group, qkv) : qkv;
+    const bool rope = mf_model_has_rope(c, x->layer);
+    if (rope)
+        qkv = mf_model_rope(x->m, x->mg, x->layer, qkv, x->hd, (group->share + 1) * group->kv);
+    if (norm && c->qk_norm_late) qkv = normed_qkv(x, group, qkv);
+    return rope || c->temperature == 0 ? qkv : cooled(x, group->share * group->kv * x->hd, qkv);
 }
 
 static mf_tensor *one_group(attend *x, int32_t i, mf_tensor *qkv)
@@ -411,6 +454,21 @@ static mf_tensor *adapted(const attend *x, mf_tensor *y, mf_tensor *mask)
     return mf_reshape(x->g, y, mf_shape2(x->tokens, n * x->hd));
 }
 
+/* y [T, active hd] -> y sigmoid(W x) */
+static mf_tensor *gated(const attend *x, mf_tensor *y)
+{
+    const mf_head_plan *p = x->plan;
+    mf_tensor *w = p->whole
+                       ? use(x, "out_gate.weight")
+                       : mf_reshape(x->g, pick(x, "out_gate.weight", p->total, p->active, p->q),
+                                    mf_shape2(p->active * x->hd, x->m->config->model.dim));
+    mf_tensor *gate = mf_linear_as(x->g, x->in, w, NULL, MF_F32);
+    tell_heads(x, p->total, p->active, p->q, NULL);
+    gate = mf_adapt_linear(x->m->env, "attention.gate", x->in, gate);
+    tell_heads(x, 0, 0, NULL, NULL);
+    return mf_mul(x->g, y, mf_sigmoid(x->g, gate));
+}
+
 /* Adds attention from latent vectors. Sets x->hd to the width of a head's result. */
 static mf_tensor *latent(attend *x)
 {
@@ -450,9 +508,11 @@ mf_tensor *mf_block_attention(const mf_model *m, mf_model_graph *mg, int32_t lay
     }
     x.plan = h->plan;
     x.in = in;
+    if (x.window > 0 && c->window_chunks) x.chunks = chunk_start(&x, x.window);
     mf_tensor *mask = NULL, *y = NULL;
     if (x.plan->active > 0) {
         y = c->latent > 0 ? latent(&x) : groups(&x, project(&x, in));
+        if (c->attention_gate) y = gated(&x, y);
         h->entropy = x.entropy;
         mf_graph_keep(h->entropy);
         h->weights = x.weights ? mf_graph_to_f32(mg->g, x.weights) : NULL;

@@ -67,7 +67,7 @@ static void declare_norm(declarer *d, const char *name, int64_t dim)
     char full[NAME_MAX_LEN];
     snprintf(full, sizeof full, "%s.weight", name);
     declare(d, full, mf_shape1(dim), (mf_init){MF_INIT_CONST, MF_PARAM_NO_DECAY, 1});
-    if (d->m->config->model.norm != MF_NORM_LAYER) return;
+    if (d->m->config->model.norm != MF_NORM_LAYER || !d->m->config->model.norm_bias) return;
     snprintf(full, sizeof full, "%s.bias", name);
     declare(d, full, mf_shape1(dim), (mf_init){MF_INIT_ZERO, MF_PARAM_NO_DECAY, 0});
 }
@@ -104,7 +104,10 @@ static void declare_attention(declarer *d, int32_t layer, double std, double out
     if (c->attention_bias && c->latent == 0)
         declare(d, layer_name(layer, "attention.qkv.bias").text, mf_shape1(qkv),
                 xavier ? zero : bias_init(c, c->dim));
-    if (c->qk_norm != MF_QK_NONE) {
+    if (c->attention_gate)
+        declare(d, layer_name(layer, "attention.out_gate.weight").text,
+                mf_shape2(c->heads * hd, c->dim), weight_init(c, std));
+    if (mf_model_has_qk_norm(c, layer) && c->qk_norm_weights) {
         const bool all = c->qk_norm == MF_QK_ALL;
         declare_norm(d, layer_name(layer, "attention.q_norm").text, all ? c->heads * hd : hd);
         declare_norm(d, layer_name(layer, "attention.k_norm").text,
@@ -137,12 +140,15 @@ static void declare_dense(declarer *d, int32_t layer, double std, double out_std
 static void declare_layer(declarer *d, int32_t layer, double std, double out_std)
 {
     const mf_model_config *c = &d->m->config->model;
+    const bool both = c->norm_place == MF_NORM_BOTH;
     if (c->attention) {
         declare_norm(d, layer_name(layer, "norm1").text, c->dim);
+        if (both) declare_norm(d, layer_name(layer, "norm1_out").text, c->dim);
         declare_attention(d, layer, std, out_std);
         if (d->rc == MF_OK) d->rc = mf_adapters_make(d->m, layer, MF_ADAPT_ATTENTION);
     }
     declare_norm(d, layer_name(layer, "norm2").text, c->dim);
+    if (both) declare_norm(d, layer_name(layer, "norm2_out").text, c->dim);
     if (d->rc == MF_OK) d->rc = mf_adapters_make(d->m, layer, MF_ADAPT_BLOCK);
     if (d->m->moe_of_layer[layer] < 0) declare_dense(d, layer, std, out_std);
 }

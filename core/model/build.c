@@ -47,7 +47,10 @@ static mf_tensor *second_half(mf_model *m, mf_model_graph *mg, int32_t layer, mf
 static mf_tensor *half_output(mf_model *m, mf_graph *g, const char *norm, mf_tensor *y)
 {
     const mf_model_config *c = &m->config->model;
-    if (c->norm_place == MF_NORM_OUTPUT) y = mf_block_norm(m, g, norm, y, false);
+    const bool both = c->norm_place == MF_NORM_BOTH;
+    char name[64];
+    snprintf(name, sizeof name, both ? "%.48s_out" : "%.48s", norm);
+    if (both || c->norm_place == MF_NORM_OUTPUT) y = mf_block_norm(m, g, name, y, false);
     return c->residual_scale == 1 ? y : mf_scale(g, y, c->residual_scale);
 }
 
@@ -56,7 +59,8 @@ static mf_tensor *block(mf_model *m, mf_model_graph *mg, int32_t layer, mf_tenso
 {
     const mf_model_config *c = &m->config->model;
     const double p = m->options.dropout;
-    const bool pre = c->norm_place == MF_NORM_PRE, post = c->norm_place == MF_NORM_POST;
+    const bool post = c->norm_place == MF_NORM_POST,
+               pre = c->norm_place == MF_NORM_PRE || c->norm_place == MF_NORM_BOTH;
     /* The backward pass begins with the last block, so recomputing the values of that block
      * saves no memory. */
     const bool recompute = layer + 1 < c->layers;

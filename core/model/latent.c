@@ -141,7 +141,8 @@ static mf_tensor *normed(const latent *x, const char *what, mf_tensor *in)
 static mf_tensor *turned(const latent *x, mf_tensor *t, int64_t head_dim, int64_t heads)
 {
     if (!mf_model_has_rope(x->c, x->layer)) return t;
-    return mf_model_rope_part(x->m, x->mg, t, head_dim, heads, head_dim - x->rope, x->rope);
+    return mf_model_rope_part(x->m, x->mg, x->layer, t, head_dim, heads, head_dim - x->rope,
+                              x->rope);
 }
 
 /* returns the queries [T, H (n + r)] */

@@ -581,7 +581,7 @@ static bool router_reads_sequence(const mf_model *m)
 
 bool mf_model_crosses_documents(const mf_model *m)
 {
-    if (m->config->model.window > 0) return true;
+    if (m->config->model.window > 0 && !m->config->model.window_chunks) return true;
     return mf_model_sees_sequences(m) || (m->n_moe > 0 && router_reads_sequence(m));
 }
 

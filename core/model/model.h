@@ -10,7 +10,8 @@
  * Names of parameters:
  *   - embed.weight, position.weight, token_type.weight, embed_norm.{weight,bias}
  *   - layers.N.{norm1,norm2}.{weight,bias}
- *   - layers.N.attention.{qkv,out,q_norm,k_norm}.{weight,bias}, layers.N.attention.sinks;
+ *   - layers.N.attention.{qkv,out,q_norm,k_norm}.{weight,bias}, layers.N.attention.sinks,
+ *     layers.N.attention.out_gate.weight, layers.N.{norm1_out,norm2_out}.{weight,bias};
  *     latent attention replaces qkv by the names of model/latent.h
  *   - layers.N.attention.{active,lr_scale}: buffers, if heads can be switched off
  *     (model/heads.h)

@@ -7,7 +7,7 @@
 
 static const char *const tasks[] = {"lm", "classify", "mlm", "regress", NULL};
 static const char *const norms[] = {"rmsnorm", "layernorm", NULL};
-static const char *const norm_places[] = {"pre", "post", "output", NULL};
+static const char *const norm_places[] = {"pre", "post", "output", "both", NULL};
 static const char *const position_kinds[] = {"rope", "sinusoidal", "learned", "none", NULL};
 static const char *const activations[] = {"relu", "gelu", "swiglu", "gelu_tanh", NULL};
 static const char *const rope_scalings[] = {"none", "linear", "yarn", "llama3", NULL};
@@ -33,8 +33,8 @@ static const mf_option model_options[] = {
     MF_OPTION_ENUM(mf_model_config, norm, "rmsnorm", norms, "kind of normalisation"),
     MF_OPTION_ENUM(
         mf_model_config, norm_place, "pre", norm_places,
-        "normalise the input of each half block, the sum after it, or its output before "
-        "the sum"),
+        "normalise the input of each half block, the sum after it, its output before the sum, "
+        "or its input and its output"),
     MF_SECTION_REAL(mf_model_config, embed_scale, "1", 1e-6, 1e6, "factor on embeddings"),
     MF_SECTION_REAL(mf_model_config, residual_scale, "1", 1e-6, 1e6,
                     "factor on the output of each half block"),
@@ -46,6 +46,7 @@ static const mf_option model_options[] = {
                     "added to the mean square, or the variance"),
     MF_SECTION_BOOL(mf_model_config, norm_eps_outside, "no",
                     "rmsnorm: add norm_eps to the root, not under it"),
+    MF_SECTION_BOOL(mf_model_config, norm_bias, "yes", "layernorm: norms have biases"),
     MF_SECTION_REAL(mf_model_config, rope_theta, "10000", 1, 1e9,
                     "rope: base of the wavelengths"),
     MF_SECTION_BOOL(mf_model_config, rope_half, "no",
@@ -76,6 +77,10 @@ static const mf_option model_options[] = {
                     "+ 1"),
     MF_OPTION_STR(mf_model_config, rope_layers, "all",
                   "rope: blocks that have it: all, or numbers from 0 as 2-5 or 0,3"),
+    MF_OPTION_STR(mf_model_config, rope_plain_layers, "",
+                  "rope: blocks with rope_plain_theta, and without scaling: numbers from 0"),
+    MF_SECTION_REAL(mf_model_config, rope_plain_theta, "10000", 1, 1e9,
+                    "rope_plain_layers: base of the wavelengths"),
     MF_SECTION_BOOL(mf_model_config, attention_bias, "no",
                     "biases on queries, keys and values; with latent, on what gives the latent "
                     "vectors"),
@@ -84,6 +89,11 @@ static const mf_option model_options[] = {
                    "norm of queries and keys before rope: each head by itself with the same "
                    "weights, or all heads of a token together"),
     MF_SECTION_BOOL(mf_model_config, qk_norm_late, "no", "qk_norm: after rope, not before it"),
+    MF_SECTION_BOOL(mf_model_config, qk_norm_weights, "yes", "qk_norm: with weights"),
+    MF_OPTION_STR(mf_model_config, qk_norm_layers, "all",
+                  "qk_norm: blocks that have it: all, or numbers from 0 as 2-5 or 0,3"),
+    MF_SECTION_BOOL(mf_model_config, attention_gate, "no",
+                    "outputs of heads are multiplied by sigmoid(W x)"),
     MF_SECTION_REAL(mf_model_config, clip_qkv, "0", 0, 1e6,
                     "limit of the size of queries, keys and values before rope; 0: none"),
     MF_SECTION_INT(
@@ -98,6 +108,13 @@ static const mf_option model_options[] = {
                    "tokens up to itself that a token of a decoder sees; 0: all"),
     MF_OPTION_STR(mf_model_config, window_layers, "all",
                   "blocks with a window: all, or numbers from 0, as 0-5 or 0,2"),
+    MF_SECTION_BOOL(mf_model_config, window_chunks, "no",
+                    "a token sees back to a multiple of window, not window tokens"),
+    MF_SECTION_REAL(mf_model_config, temperature, "0", 0, 1e3,
+                    "queries at position p, in blocks without rope, times 1 + temperature ln(1 "
+                    "+ floor((p + 1) / temperature_step)); 0: 1"),
+    MF_SECTION_INT(mf_model_config, temperature_step, "8192", 1, INT32_MAX,
+                   "temperature: tokens between two values"),
     MF_SECTION_BOOL(
         mf_model_config, sinks, "no",
         "one more learned logit a head in the softmax of attention, without a value"),
@@ -218,6 +235,8 @@ static const mf_option moe_options[] = {
                    "input times its gate"),
     MF_SECTION_BOOL(mf_moe_config, unit_gates, "no",
                     "gates are 1 in value and keep their gradient: p / detach(p)"),
+    MF_SECTION_BOOL(mf_moe_config, gate_inputs, "no",
+                    "gates multiply the inputs of experts, not their outputs"),
     MF_SECTION_INT(mf_moe_config, shared_experts, "0", 0, MF_SHARED_MAX,
                    "experts that every token visits besides"),
     MF_SECTION_INT(mf_moe_config, shared_hidden, "0", 0, 1048576,
@@ -367,10 +386,9 @@ static void judge_rope(mf_config_faults *j, const mf_model_config *m)
     if (m->rope_scaling == MF_ROPE_YARN && m->rope_theta <= 1)
         mf_config_fault(j, "model", "rope_theta", "model.rope_scaling", NULL,
                         "rope_scaling = yarn wants more than 1, found %g", m->rope_theta);
-    if (m->rope_scaling == MF_ROPE_LLAMA3 && m->rope_high <= m->rope_low)
+    if (m->rope_scaling == MF_ROPE_LLAMA3 && m->rope_high < m->rope_low)
         mf_config_fault(j, "model", "rope_high", "model.rope_low", NULL,
-                        "expected more than rope_low (%g), found %g", m->rope_low,
-                        m->rope_high);
+                        "expected at least rope_low (%g), found %g", m->rope_low, m->rope_high);
 }
 
 /* Returns the key that cannot be combined with latent attention; NULL: no such key is set. */
@@ -379,6 +397,9 @@ static const char *not_latent(const mf_model_config *m)
     if (m->kv_heads > 0 && m->kv_heads != m->heads) return "kv_heads";
     if (m->qk_norm != MF_QK_NONE) return "qk_norm";
     if (m->clip_qkv > 0) return "clip_qkv";
+    if (m->attention_gate) return "attention_gate";
+    if (m->window_chunks) return "window_chunks";
+    if (m->temperature > 0) return "temperature";
     return m->sinks ? "sinks" : NULL;
 }
 
@@ -403,6 +424,16 @@ static void judge_latent(mf_config_faults *j, const mf_model_config *m)
                         (long long)m->latent + r);
 }
 
+static void judge_list(mf_config_faults *j, const char *key, const char *layers)
+{
+    bool bad;
+    mf_model_in_layers(layers, 0, &bad);
+    if (bad)
+        mf_config_fault(j, "model", key, NULL, NULL,
+                        "expected all, or numbers of blocks from 0 as 2-5 or 0,3, found '%s'",
+                        layers);
+}
+
 static void judge_model(mf_config_faults *j, const mf_model_config *m)
 {
     long long dim = m->dim, heads = m->heads, kv_heads = m->kv_heads;
@@ -423,16 +454,11 @@ static void judge_model(mf_config_faults *j, const mf_model_config *m)
     if (m->window > 0 && !m->causal)
         mf_config_fault(j, "model", "window", "model.causal", NULL,
                         "expected 0 without model.causal, found %lld", (long long)m->window);
-    mf_model_in_layers(m->window_layers, 0, &bad);
-    if (bad)
-        mf_config_fault(j, "model", "window_layers", NULL, NULL,
-                        "expected all, or numbers of blocks from 0 as 2-5 or 0,3, found '%s'",
-                        m->window_layers);
-    mf_model_in_layers(m->rope_layers, 0, &bad);
-    if (bad)
-        mf_config_fault(j, "model", "rope_layers", NULL, NULL,
-                        "expected all, or numbers of blocks from 0 as 2-5 or 0,3, found '%s'",
-                        m->rope_layers);
+    judge_list(j, "window_layers", m->window_layers);
+    judge_list(j, "rope_layers", m->rope_layers);
+    judge_list(j, "qk_norm_layers", m->qk_norm_layers);
+    if (m->rope_plain_layers[0] != '\0')
+        judge_list(j, "rope_plain_layers", m->rope_plain_layers);
     judge_rope(j, m);
     judge_latent(j, m);
     if (m->token_types > 0 && m->task == MF_TASK_LM)

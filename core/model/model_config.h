@@ -7,7 +7,12 @@
 #include "model/task.h"
 
 typedef enum mf_norm { MF_NORM_RMS, MF_NORM_LAYER } mf_norm;
-typedef enum mf_norm_place { MF_NORM_PRE, MF_NORM_POST, MF_NORM_OUTPUT } mf_norm_place;
+typedef enum mf_norm_place {
+    MF_NORM_PRE,
+    MF_NORM_POST,
+    MF_NORM_OUTPUT,
+    MF_NORM_BOTH
+} mf_norm_place;
 typedef enum mf_position {
     MF_POS_ROPE,
     MF_POS_SINUSOIDAL,
@@ -49,18 +54,21 @@ typedef struct mf_model_config {
                                            * the tokenizer */
     int64_t norm, norm_place, position;
     double embed_scale,
-        residual_scale;       /* factors on the embeddings and on the output of half blocks */
-    const char *rope_layers;  /* list of blocks with rope, in the form of window_layers */
-    int64_t qk_norm_late;     /* the norms of queries and keys come after rope */
-    double norm_eps;          /* epsilon of norms; default 1e-5 */
-    int64_t norm_eps_outside; /* rmsnorm: epsilon is added outside of the root */
-    double rope_theta;        /* base of the rotation's frequencies; default 10000 */
-    int64_t positions;        /* number of rows of the table of learned positions; 0: seq */
-    int64_t rope_half;        /* rotate the halves of a head instead of interleaved pairs */
-    int64_t rope_dims;        /* number of rotated columns of a head; 0: all */
-    int64_t rope_last;        /* the rotated columns are the last columns of a head, not
+        residual_scale;      /* factors on the embeddings and on the output of half blocks */
+    const char *rope_layers; /* list of blocks with rope, in the form of window_layers */
+    const char *rope_plain_layers; /* list of blocks whose rope has no scaling */
+    double rope_plain_theta;       /* base of the rotation's frequencies in these blocks */
+    int64_t qk_norm_late;          /* the norms of queries and keys come after rope */
+    double norm_eps;               /* epsilon of norms; default 1e-5 */
+    int64_t norm_eps_outside;      /* rmsnorm: epsilon is added outside of the root */
+    int64_t norm_bias;             /* layernorm has biases; default yes */
+    double rope_theta;             /* base of the rotation's frequencies; default 10000 */
+    int64_t positions;    /* number of rows of the table of learned positions; 0: seq */
+    int64_t rope_half;    /* rotate the halves of a head instead of interleaved pairs */
+    int64_t rope_dims;    /* number of rotated columns of a head; 0: all */
+    int64_t rope_last;    /* the rotated columns are the last columns of a head, not
                                * the first */
-    int64_t rope_scaling;     /* mf_rope_scaling */
+    int64_t rope_scaling; /* mf_rope_scaling */
     double rope_factor;
     double rope_original;                  /* sequence length of the training without scaling */
     double rope_beta_fast, rope_beta_slow; /* parameters of yarn */
@@ -69,10 +77,18 @@ typedef struct mf_model_config {
     double rope_magnitude;  /* factor on rotated values; 0: determined by the kind of scaling */
     int64_t attention_bias; /* q, k and v have biases */
     int64_t attention_out_bias;
-    int64_t qk_norm;                  /* mf_qk_norm */
-    double clip_qkv;                  /* limit of |q|, |k| and |v|; 0: none */
-    int64_t window;                   /* window of causal attention in tokens; 0: none */
-    const char *window_layers;        /* list of blocks with the window: "all", "0, 2-4" */
+    int64_t attention_gate;     /* outputs are multiplied by sigmoid(W x) */
+    int64_t qk_norm;            /* mf_qk_norm */
+    int64_t qk_norm_weights;    /* these norms have weights; default yes */
+    const char *qk_norm_layers; /* list of blocks with these norms */
+    double clip_qkv;            /* limit of |q|, |k| and |v|; 0: none */
+    int64_t window;             /* window of causal attention in tokens; 0: none */
+    const char *window_layers;  /* list of blocks with the window: "all", "0, 2-4" */
+    int64_t window_chunks;      /* windows begin at multiples of `window` */
+    /* factor 1 + temperature ln(1 + floor((p + 1) / temperature_step)) on queries at position
+     * p, in blocks without rope; 0: none */
+    double temperature;
+    int64_t temperature_step;
     int64_t sinks;                    /* the softmax of each head has one more logit */
     int64_t latent, latent_q;         /* widths of latent vectors (model/latent.h); 0: none */
     int64_t value_dim;                /* latent attention: width of a value; 0: head_dim */
@@ -131,6 +147,7 @@ typedef struct mf_moe_config {
     int64_t reassign_gate;
     int64_t dropped;                       /* mf_dropped */
     int64_t unit_gates;                    /* gates are p / detach(p), which is 1 */
+    int64_t gate_inputs;                   /* gates are factors on the inputs of experts */
     int64_t shared_experts, shared_hidden; /* shared_hidden 0: the same as the option
                                             * of [expert] */
     /* the outputs of shared experts are multiplied by sigmoid(w x) */
@@ -224,6 +241,12 @@ static inline bool mf_model_has_rope(const mf_model_config *c, int64_t layer)
 {
     bool bad;
     return c->position == MF_POS_ROPE && mf_model_in_layers(c->rope_layers, layer, &bad);
+}
+/* Whether queries and keys of the block are normalised. */
+static inline bool mf_model_has_qk_norm(const mf_model_config *c, int64_t layer)
+{
+    bool bad;
+    return c->qk_norm != MF_QK_NONE && mf_model_in_layers(c->qk_norm_layers, layer, &bad);
 }
 /* Whether the block has experts. */
 bool mf_model_has_experts(const mf_model_config *m, int64_t layer);

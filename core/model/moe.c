@@ -592,10 +592,13 @@ static mf_tensor *assigned_experts(const mf_moe_layer *layer, const mf_moe_setti
     const int k = r->token ? 1 : r->rows / r->tokens;
     mf_row_groups groups = mf_group_rows(g, r->admitted, r->token, k, r->experts);
     const mf_expert *table = mf_loaded_vtable(mf_instance_plugin(layer->expert));
-    const bool gates = (table->flags & MF_EXPERT_GATES) && !s->outputs &&
-                       !mf_adapters_at(layer->adapters, MF_AT_EXPERT_OUT);
-    ein->gate = gates ? grouped_gates(g, out->gate, &groups) : NULL;
+    const bool inputs = s->config->gate_inputs;
+    const bool gates = inputs || ((table->flags & MF_EXPERT_GATES) && !s->outputs &&
+                                  !mf_adapters_at(layer->adapters, MF_AT_EXPERT_OUT));
+    mf_tensor *gate = gates ? grouped_gates(g, out->gate, &groups) : NULL;
+    ein->gate = inputs ? NULL : gate;
     ein->x = mf_dispatch_rows(g, in->x, &groups, r->token, k);
+    if (inputs) ein->x = mf_mul(g, ein->x, gate);
     ein->offset = groups.offset;
     ein->token = groups.token;
     mf_tensor *y = mf_experts_shared(s->ranks) ? mf_moe_shared_experts(layer, s->ranks, g, ein)

@@ -41,6 +41,7 @@ static double llama_share(const mf_model_config *c, int64_t n, int64_t i)
 {
     const double turns =
         c->rope_original * pow(c->rope_theta, -2.0 * (double)i / (double)n) / TWO_PI;
+    if (c->rope_high == c->rope_low) return turns >= c->rope_low;
     return between((turns - c->rope_low) / (c->rope_high - c->rope_low), 0, 1);
 }
 
@@ -78,21 +79,26 @@ static mf_tensor *factors(const mf_model *m, mf_model_graph *mg, int64_t n)
     return mg->rope_factor;
 }
 
-mf_tensor *mf_model_rope_part(const mf_model *m, mf_model_graph *mg, mf_tensor *x,
-                              int64_t head_dim, int64_t n_heads, int64_t first, int64_t n)
+mf_tensor *mf_model_rope_part(const mf_model *m, mf_model_graph *mg, int32_t layer,
+                              mf_tensor *x, int64_t head_dim, int64_t n_heads, int64_t first,
+                              int64_t n)
 {
     const mf_model_config *c = &m->config->model;
-    const mf_attr attr = {.i = {head_dim, n_heads, c->rope_half, 0, first, n},
-                          .f = {c->rope_theta, mf_rope_magnitude(c)}};
-    mf_tensor *factor = factors(m, mg, n);
+    bool bad;
+    const bool plain = mf_model_in_layers(c->rope_plain_layers, layer, &bad);
+    const mf_attr attr = {
+        .i = {head_dim, n_heads, c->rope_half, 0, first, n},
+        .f = {plain ? c->rope_plain_theta : c->rope_theta, plain ? 1 : mf_rope_magnitude(c)}};
+    mf_tensor *factor = plain ? NULL : factors(m, mg, n);
     if (factor) return mf_op3(mg->g, "rope", x, mg->positions, factor, &attr);
     return mf_op2(mg->g, "rope", x, mg->positions, &attr);
 }
 
-mf_tensor *mf_model_rope(const mf_model *m, mf_model_graph *mg, mf_tensor *x, int64_t head_dim,
-                         int64_t n_heads)
+mf_tensor *mf_model_rope(const mf_model *m, mf_model_graph *mg, int32_t layer, mf_tensor *x,
+                         int64_t head_dim, int64_t n_heads)
 {
     const mf_model_config *c = &m->config->model;
     const int64_t n = c->rope_dims > 0 ? c->rope_dims : head_dim;
-    return mf_model_rope_part(m, mg, x, head_dim, n_heads, c->rope_last ? head_dim - n : 0, n);
+    return mf_model_rope_part(m, mg, layer, x, head_dim, n_heads,
+                              c->rope_last ? head_dim - n : 0, n);
 }

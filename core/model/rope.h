@@ -10,12 +10,13 @@
 void mf_rope_factors(const mf_model_config *c, int64_t n, float *out);
 /* Returns the factor on rotated values. */
 double mf_rope_magnitude(const mf_model_config *c);
-/* Rotates the first n_heads heads of x [T, >= n_heads head_dim] by the graph's positions.
- * rope_dims columns of each head are rotated. */
-mf_tensor *mf_model_rope(const mf_model *m, mf_model_graph *mg, mf_tensor *x, int64_t head_dim,
-                         int64_t n_heads);
+/* Rotates the first n_heads heads of x [T, >= n_heads head_dim] by the graph's positions, with
+ * the block's rope. rope_dims columns of each head are rotated. */
+mf_tensor *mf_model_rope(const mf_model *m, mf_model_graph *mg, int32_t layer, mf_tensor *x,
+                         int64_t head_dim, int64_t n_heads);
 /* Like mf_model_rope, but rotates columns first .. first + n - 1 of each head. */
-mf_tensor *mf_model_rope_part(const mf_model *m, mf_model_graph *mg, mf_tensor *x,
-                              int64_t head_dim, int64_t n_heads, int64_t first, int64_t n);
+mf_tensor *mf_model_rope_part(const mf_model *m, mf_model_graph *mg, int32_t layer,
+                              mf_tensor *x, int64_t head_dim, int64_t n_heads, int64_t first,
+                              int64_t n);
 
 #endif

@@ -99,6 +99,9 @@ static const mf_option train_options[] = {
                    "what SIGUSR1 does: save a checkpoint, or also stop, with exit code 75"),
     MF_SECTION_REAL(mf_train_config, time_limit, "0", 0, 1e9,
                     "seconds, then a checkpoint and exit status 75; 0: none"),
+    MF_SECTION_INT(mf_train_config, stop_at, "0", 0, MF_STEPS_MAX,
+                   "step, then a checkpoint and exit status 75; schedules are those of steps; "
+                   "0: none"),
     MF_OPTION_ENUM(mf_train_config, dtype, "f32", mf_config_dtypes,
                    "type of the inputs of gemms; weights, sums, norms, routers and losses stay "
                    "f32"),
@@ -189,7 +192,8 @@ static const mf_option calls_options[] = {
 
 static const char *const files[] = {"from", NULL};
 /* The local keys: settings of the machine, of its queue, and of the user's display. */
-static const char *const local_train[] = {"device", "threads", "time_limit", "on_usr1", NULL};
+static const char *const local_train[] = {"device",  "threads", "time_limit",
+                                          "stop_at", "on_usr1", NULL};
 static const char *const fixed_train[] = {"optimizer", NULL};
 static const char *const local_parallel[] = {"comm", "patience", "bucket", NULL};
 const mf_section mf_train_section = {.name = "train",

@@ -66,8 +66,10 @@ typedef struct mf_train_config {
      * precedes each predicted token, except in the first window. */
     int64_t eval_context;
     int64_t save_every, keep;
-    /* seconds after which training saves a checkpoint and ends with MF_ELIMIT; 0: none */
+    /* seconds, and the step, after which training saves a checkpoint and ends with MF_ELIMIT;
+     * 0: none */
     double time_limit;
+    int64_t stop_at;
     int64_t on_usr1;    /* mf_on_usr1 */
     int64_t dtype;      /* mf_dtype that gemms read: MF_F32 or MF_BF16 */
     const char *from;   /* run that supplies the initial weights; "": none */

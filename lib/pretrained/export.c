@@ -23,7 +23,7 @@ typedef struct export
 }
 export;
 
-/* A tensor as it is written. If a type is requested, a weight of four bits is written in plain
+/* A tensor as it is written. If a type is requested, a weight of few bits is written in plain
  * form, as one tensor instead of its parts. */
 typedef struct written {
     char name[MF_ST_NAME_MAX], plain[MF_ST_NAME_MAX];
@@ -49,7 +49,7 @@ static bool written_of(const export *x, int64_t i, written *ret)
     return true;
 }
 
-/* Whether weights of four bits are written in plain form. */
+/* Whether weights of few bits are written in plain form. */
 static bool unpacks(const export *x)
 {
     for (int64_t i = 0; x->options->dtype && i < x->run.record->n; i++)
@@ -124,12 +124,11 @@ static const char *end_of_value(const char *at)
     return at;
 }
 
-/* Removes quantization_config from the text of a config.json. */
-static int drop_packing(char **data, size_t *size)
+/* Removes a key, which is in quotes, and its value from the text of a config.json. */
+static int drop_key(const char *key, char **data, size_t *size)
 {
-    static const char key[] = "\"quantization_config\"";
     char *found = strstr(*data, key);
-    const char *colon = found ? strchr(found + sizeof key - 1, ':') : NULL;
+    const char *colon = found ? strchr(found + strlen(key), ':') : NULL;
     if (!colon) return MF_OK;
     const char *end = end_of_value(colon + 1 + strspn(colon + 1, " \t\r\n"));
     const size_t blanks = strspn(end, " \t\r\n");
@@ -148,6 +147,18 @@ static int drop_packing(char **data, size_t *size)
     *data = text;
     *size = strlen(text);
     return MF_OK;
+}
+
+static int drop_packing(char **data, size_t *size)
+{
+    const int rc = drop_key("\"quantization_config\"", data, size);
+    return rc == MF_OK ? drop_key("\"compression_config\"", data, size) : rc;
+}
+
+/* Whether the file only repeats quantization_config. */
+static bool repeats_packing(const char *name)
+{
+    return strcmp(name, "quantize_config.json") == 0 || strcmp(name, "quant_config.json") == 0;
 }
 
 /* Makes an index of the tensors that are written. */
@@ -226,8 +237,7 @@ static int copy_files(const export *x)
         char *data = NULL;
         size_t size = 0;
         if (x->options->no_tokenizer && mf_published_is_tokenizer(names[i])) continue;
-        if (is_ours(names[i]) || (plain && strcmp(names[i], "quantize_config.json") == 0))
-            continue;
+        if (is_ours(names[i]) || (plain && repeats_packing(names[i]))) continue;
         char *from = mf_path_join(x->run.record->folder, names[i]),
              *to = mf_path_join(x->to, names[i]);
         rc = from && to ? mf_read_file(from, 0, &data, &size) : MF_ENOMEM;
@@ -269,14 +279,14 @@ static int declare_shard(const export *x, int32_t shard, mf_st_writer *w, int64_
     return rc;
 }
 
-/* Checks that a weight of four bits still has the values of its stored tensors. */
+/* Checks that a weight of few bits still has the values of its stored tensors. */
 static int judge_packed(const export *x, const mf_place *p, const mf_st_tensor *first)
 {
     bool same = true;
     const int rc = mf_export_unchanged(&x->run, p, &same);
     if (rc != MF_OK || same) return rc;
     return mf_fail(MF_EINPUT,
-                   "tensor '%s': %s was trained, and its form of four bits cannot say the new "
+                   "tensor '%s': %s was trained, and its form of few bits cannot say the new "
                    "values; --dtype writes plain weights",
                    first->name, p->param->name);
 }

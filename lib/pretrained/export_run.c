@@ -123,9 +123,11 @@ int mf_export_copy(const mf_export_run *x, const mf_st_tensor *t, mf_st_writer *
 int mf_export_packed(const mf_export_run *x, const mf_place *p, mf_source *ret)
 {
     int rc = MF_OK;
-    *ret = (mf_source){.form = p->form};
+    *ret = (mf_source){.form = p->form, .packing = x->record->ledger.packing};
     for (int j = 0; rc == MF_OK && j < mf_form_parts(p->form); j++)
-        rc = find_skipped(x, x->record->tensors[p->parts[j]], &ret->file[j], &ret->tensor[j]);
+        if (p->parts[j] >= 0)
+            rc = find_skipped(x, x->record->tensors[p->parts[j]], &ret->file[j],
+                              &ret->tensor[j]);
     return rc;
 }
 

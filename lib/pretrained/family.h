@@ -53,7 +53,13 @@ typedef struct mf_family_rule {
 typedef struct mf_family {
     const char *name;
     const char *const *types; /* values of model_type; NULL-terminated */
-    const char *prefix;       /* names in files may begin with this prefix; NULL: there is
+    /* values of model_type of folders with more than the text model, whose keys are in the
+     * object text_config; NULL-terminated; NULL: there are none */
+    const char *const *whole_types;
+    /* names of tensors that begin with one of these are skipped, because they belong to another
+     * part than the text model; NULL-terminated; NULL: there are none */
+    const char *const *skipped;
+    const char *prefix; /* names in files may begin with this prefix; NULL: there is
                                * no prefix */
     /* names of tensors contain file_part where names of modules contain module_part; NULL: the
      * names are the same */

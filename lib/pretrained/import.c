@@ -113,7 +113,7 @@ static int set_training(import *im)
     const double absent = old ? 0.1 : 0;
     const double p =
         mf_keys_real_or(k, "resid_pdrop|hidden_dropout_prob|hidden_dropout", absent);
-    const double embedding = mf_keys_real_or(k, "embd_pdrop", p);
+    const double embedding = mf_keys_real_or(k, "embd_pdrop|emb_pdrop", p);
     const double head = mf_keys_real_or(k, "classifier_dropout", p);
     if (!mf_keys_setting(k, "train", "lr")) mf_keys_set(k, "train.lr=1e-5");
     if (p > 0 && p < 0.99) mf_keys_set(k, "train.dropout=%.17g", p);
@@ -208,9 +208,10 @@ static mf_source source_of(const import *im, int64_t i)
 {
     const mf_folder *f = im->folder;
     const mf_place *p = &im->ledger.places[i];
-    mf_source s = {.form = p->form};
+    mf_source s = {.form = p->form, .packing = im->ledger.packing};
     for (int j = 0; j < mf_form_parts(p->form); j++) {
         const int64_t at = p->form == MF_FORM_PLAIN ? i : p->parts[j];
+        if (at < 0) continue;
         s.file[j] = f->shards[f->tensors[at].shard];
         s.tensor[j] = f->tensors[at].tensor;
     }

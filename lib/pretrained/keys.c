@@ -7,11 +7,22 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include "base/log.h"
 #include "base/text/number.h"
 
-enum { KEY_MAX = 64 };
+enum { KEY_MAX = 64, POSITIONS_MAX = 1048576 };
 
 /* ---- single keys ---- */
+
+/* Returns the member of a name; "a.b" is the member b of the object a. NULL: there is none. */
+static const mf_json *member(const mf_json *object, const char *name)
+{
+    char outer[KEY_MAX];
+    const char *dot = strchr(name, '.');
+    if (!dot) return mf_json_get(object, name);
+    snprintf(outer, sizeof outer, "%.*s", (int)(dot - name), name);
+    return member(mf_json_get(object, outer), dot + 1);
+}
 
 /* name: spellings of one key, separated by '|'. Returns the value of the first spelling that
  * the object contains, also if it is null; *ret_at, *ret_n: offset and length of this spelling
@@ -28,7 +39,7 @@ static const mf_json *find(const mf_keys *k, const char *name, int *ret_at, int 
         if (n < sizeof one) {
             memcpy(one, at, n);
             one[n] = '\0';
-            const mf_json *v = mf_json_get(k->json, one);
+            const mf_json *v = member(k->json, one);
             if (v) return v;
         }
         at += n + (at[n] == '|');
@@ -215,7 +226,12 @@ void mf_keys_decoder(mf_keys *k)
     k->heads = mf_keys_int(k, "num_attention_heads", 1, 1024);
     k->kv_heads = mf_keys_int_or(k, "num_key_value_heads", k->heads, 1, 1024);
     k->head_dim = mf_keys_int_or(k, "head_dim", k->dim / k->heads, 1, 65536);
-    k->seq = mf_keys_int(k, "max_position_embeddings", 1, 1048576);
+    const int64_t positions = mf_keys_int(k, "max_position_embeddings", 1, INT32_MAX);
+    k->seq = positions < POSITIONS_MAX ? positions : POSITIONS_MAX;
+    if (k->rc == MF_OK && positions > POSITIONS_MAX)
+        mf_log(MF_LOG_WARN,
+               "%s: model.seq = %lld of %lld positions, which is its largest value", k->path,
+               (long long)k->seq, (long long)positions);
     k->tied = mf_keys_bool(k, "tie_word_embeddings");
     const double eps = mf_keys_real(k, "rms_norm_eps");
     mf_keys_expect_text(k, "hidden_act", "silu|swish");
@@ -238,11 +254,18 @@ void mf_keys_decoder(mf_keys *k)
 
 void mf_keys_experts(mf_keys *k, const char *experts, const char *hidden, bool renormalize)
 {
+    mf_keys_experts_by(k, experts, "num_experts_per_tok", hidden, "router_aux_loss_coef",
+                       renormalize);
+}
+
+void mf_keys_experts_by(mf_keys *k, const char *experts, const char *per_token,
+                        const char *hidden, const char *loss, bool renormalize)
+{
     k->experts = mf_keys_int(k, experts, 1, 4096);
-    const int64_t top_k = mf_keys_int(k, "num_experts_per_tok", 1, k->experts),
+    const int64_t top_k = mf_keys_int(k, per_token, 1, k->experts),
                   width = mf_keys_int(k, hidden, 1, 1048576);
     const bool adds = mf_keys_bool(k, "output_router_logits");
-    const double weight = mf_keys_real(k, "router_aux_loss_coef");
+    const double weight = mf_keys_real(k, loss);
     mf_keys_set(k, "moe.experts=%lld", (long long)k->experts);
     mf_keys_set(k, "moe.top_k=%lld", (long long)top_k);
     mf_keys_set(k, "moe.renormalize=%s", renormalize ? "yes" : "no");
@@ -373,10 +396,22 @@ void mf_keys_rope_where(mf_keys *k, bool (*is)(mf_keys *k, int64_t layer))
     set_rope(k, &(choice){.is = is});
 }
 
+static const choice sliding = {
+    .key = "layer_types", .yes = "sliding_attention", .no = "full_attention"};
+
 void mf_keys_rope_sliding(mf_keys *k)
 {
-    const choice c = {.key = "layer_types", .yes = "sliding_attention", .no = "full_attention"};
-    set_rope(k, &c);
+    set_rope(k, &sliding);
+}
+
+const char *mf_keys_sliding(mf_keys *k, int64_t step)
+{
+    const choice each = {.step = step, .except = true};
+    char list[BLOCKS_MAX];
+    list_blocks(k, mf_keys_has(k, sliding.key) ? &sliding : &each, list);
+    const char *copy = list[0] != '\0' ? mf_arena_strdup(k->arena, list) : NULL;
+    if (list[0] != '\0' && !copy && k->rc == MF_OK) k->rc = MF_ENOMEM;
+    return copy;
 }
 
 int64_t mf_keys_optional_window(mf_keys *k)

@@ -4,6 +4,7 @@
  * transformers (the table is in the family's file). null is a value: functions with `_or` have
  * an argument for it, the others refuse it, as transformers does. A name may list spellings,
  * separated by '|': the first spelling in the file is read, and the last is used in the table.
+ * A name "a.b" means the key b in the object a.
  * A reading keeps its first error in `rc`. After an error, calls do nothing, so a family checks
  * once, at the end. All errors are MF_EINPUT with file and key named, or MF_ENOMEM. */
 #ifndef MF_PRETRAINED_KEYS_H
@@ -12,6 +13,7 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "io/json.h"
+#include "pretrained/weights/packed.h"
 
 enum { MF_KEYS_SET_MAX = 256 };
 
@@ -42,8 +44,9 @@ typedef struct mf_keys {
     /* [layers] number of experts of each block, if blocks differ (match.h); NULL: they
      * do not */
     const int64_t *layer_experts;
-    int64_t classes; /* number of classes of a classifier; else 0 */
-    bool tied;       /* the output head shares the embedding's weights */
+    int64_t classes;    /* number of classes of a classifier; else 0 */
+    mf_packing packing; /* what quantization_config says */
+    bool tied;          /* the output head shares the embedding's weights */
     /* the only partial_rotary_factor other than 1 that scaled rope may have, since the family
      * counts rotated values by another key; 0: none */
     double rope_share;
@@ -102,6 +105,9 @@ void mf_keys_window_where(mf_keys *k, int64_t width, bool (*is)(mf_keys *k, int6
 void mf_keys_rope_where(mf_keys *k, bool (*is)(mf_keys *k, int64_t layer));
 /* Makes the blocks for which `is` returns true dense. Reads their width, intermediate_size. */
 void mf_keys_dense_where(mf_keys *k, bool (*is)(mf_keys *k, int64_t layer));
+/* Returns the list of blocks that layer_types calls sliding_attention, or without this key all
+ * blocks except each `step`-th; NULL: there are none. */
+const char *mf_keys_sliding(mf_keys *k, int64_t step);
 /* Returns the width for mf_keys_window if use_sliding_window decides whether
  * sliding_window counts. */
 int64_t mf_keys_optional_window(mf_keys *k);
@@ -118,6 +124,10 @@ void mf_keys_dense_first(mf_keys *k, int64_t usual);
  * empty, else from rope_parameters, else from the table. *ret_softmax: factor on attention
  * scores from mscale_all_dim, else 1; NULL: the family has none. */
 void mf_keys_rope(mf_keys *k, double *ret_softmax);
+/* Reads rope of a family with one set of numbers for blocks of full_attention, and another for
+ * those of sliding_attention, which have no scaling. sliding: list of the latter; NULL: there
+ * are none. usual: their base of rope, if config.json has none for them. */
+void mf_keys_rope_kinds(mf_keys *k, const char *sliding, double usual);
 /* After mf_keys_rope: reads the share of a head that is rotated, partial_rotary_factor, in the
  * object of rope or beside it. usual: the value if the family has no default for it. */
 void mf_keys_partial_rope(mf_keys *k, double usual);
@@ -134,5 +144,9 @@ void mf_keys_sigmoid_router(mf_keys *k, double scale, bool renormalize);
  * keys of their number and of their width. The regularizer of the family's auxiliary loss is
  * declared, with weight 0 unless the model outputs it. */
 void mf_keys_experts(mf_keys *k, const char *experts, const char *hidden, bool renormalize);
+/* The same, for a family that has other names for the keys num_experts_per_tok (per_token) and
+ * router_aux_loss_coef (loss). */
+void mf_keys_experts_by(mf_keys *k, const char *experts, const char *per_token,
+                        const char *hidden, const char *loss, bool renormalize);
 
 #endif

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "base/text/number.h"
+#include "pretrained/folder.h"
 
 enum { KEY_MAX = 96 };
 
@@ -195,20 +196,77 @@ static void choose(rope *r)
                            kinds[i]);
 }
 
+static void judge_theta(mf_keys *k, double theta)
+{
+    if (!(theta >= 1 && theta <= 1e9))
+        mf_keys_refuse(k, "rope_theta", "expected a number from 1 to 1e9, found %g", theta);
+}
+
+static const char *type_of(const rope *r)
+{
+    const char *type = text(r, "rope_type");
+    if (!type) type = text(r, "type");
+    return type ? type : "default";
+}
+
+/* Reads the numbers of an object. */
+static void read_rope(rope *r, double *ret_softmax)
+{
+    double theta = number(r, "rope_theta", NAN, 0);
+    if (isnan(theta)) theta = mf_keys_real(r->k, "rope_theta");
+    r->type = type_of(r);
+    judge_theta(r->k, theta);
+    mf_keys_set(r->k, "model.rope_theta=%.17g", theta);
+    if (r->k->rc == MF_OK && strcmp(r->type, "default") != 0) scale_rope(r, ret_softmax);
+}
+
 void mf_keys_rope(mf_keys *k, double *ret_softmax)
 {
     rope r = {.k = k};
     choose(&r);
-    double theta = number(&r, "rope_theta", NAN, 0);
-    if (isnan(theta)) theta = mf_keys_real(k, "rope_theta");
-    r.type = text(&r, "rope_type");
-    if (!r.type) r.type = text(&r, "type");
-    if (!r.type) r.type = "default";
     if (ret_softmax) *ret_softmax = 1;
-    if (!(theta >= 1 && theta <= 1e9))
-        mf_keys_refuse(k, "rope_theta", "expected a number from 1 to 1e9, found %g", theta);
-    mf_keys_set(k, "model.rope_theta=%.17g", theta);
-    if (k->rc == MF_OK && strcmp(r.type, "default") != 0) scale_rope(&r, ret_softmax);
+    read_rope(&r, ret_softmax);
+}
+
+/* Returns the object of a kind of blocks in rope_parameters; NULL: there is none. */
+static const mf_json *object_of(mf_keys *k, const char *kind)
+{
+    const mf_json *all = mf_json_get(k->json, "rope_parameters"), *v = mf_json_get(all, kind);
+    const bool none = !v || mf_json_typeof(v) == MF_JSON_NULL;
+    const char *key;
+    const mf_json *value;
+    if (!none && mf_json_typeof(v) != MF_JSON_OBJECT)
+        mf_keys_refuse(k, "rope_parameters", "%s: expected null or an object", kind);
+    for (size_t i = 0; mf_json_member(all, i, &key, &value); i++)
+        if (!mf_ends_with(key, "_attention"))
+            mf_keys_refuse(k, "rope_parameters",
+                           "expected only full_attention and sliding_attention, found %.64s",
+                           key);
+    return none ? NULL : v;
+}
+
+void mf_keys_rope_kinds(mf_keys *k, const char *sliding, double usual)
+{
+    const mf_json *scaling = mf_json_get(k->json, "rope_scaling");
+    rope full = {k, "rope_parameters", object_of(k, "full_attention"), NULL},
+         plain = {k, "rope_parameters", object_of(k, "sliding_attention"), NULL};
+    if (holds(scaling)) {
+        if (full.object)
+            mf_keys_refuse(k, "rope_scaling",
+                           "expected null, because rope_parameters has "
+                           "full_attention");
+        full.name = "rope_scaling";
+        full.object = scaling;
+    }
+    read_rope(&full, NULL);
+    const double theta = number(&plain, "rope_theta", usual, 0);
+    judge_theta(k, theta);
+    if (strcmp(type_of(&plain), "default") != 0)
+        mf_keys_refuse(k, plain.name,
+                       "sliding_attention: expected rope_type default, found '%.64s'",
+                       type_of(&plain));
+    if (sliding) mf_keys_set(k, "model.rope_plain_layers=%s", sliding);
+    if (sliding) mf_keys_set(k, "model.rope_plain_theta=%.17g", theta);
 }
 
 void mf_keys_partial_rope(mf_keys *k, double usual)

@@ -170,11 +170,11 @@ static void part_rows(mf_place *out, int d)
 
 /* Joins the hidden units of all experts in one tensor of rank 2, expert after expert. The
  * weight is [n, rows, columns]. In the first layer the hidden units are rows; in the second
- * layer (MF_PART_ALL) they are columns. */
-static void join_experts(mf_place *out, mf_part part)
+ * layer (MF_PART_ALL) they are columns, or rows if it is transposed. */
+static void join_experts(mf_place *out, const mf_family_rule *r)
 {
     const int64_t n = out->size[0], stride = out->stride[0];
-    const int to = part == MF_PART_ALL ? 1 : 0;
+    const int to = r->part == MF_PART_ALL && !(r->flags & MF_RULE_TRANSPOSED) ? 1 : 0;
     if (to == 1) {
         out->size[0] = out->size[1];
         out->stride[0] = out->stride[1];
@@ -263,7 +263,7 @@ static int place_of(const mf_keys *k, const mf_family_rule *r, mf_param *p, mf_p
         cut_dimension(out, row, out->size[row] / cut);
         part_rows(out, row + 1);
     }
-    if (rc == MF_OK && r->flags & MF_RULE_JOINED && s->rank == 3) join_experts(out, r->part);
+    if (rc == MF_OK && r->flags & MF_RULE_JOINED && s->rank == 3) join_experts(out, r);
     if (rc == MF_OK && r->part == MF_PART_HEADS) rc = share_heads(k, r, other, out);
     return rc;
 }
@@ -300,20 +300,9 @@ int64_t mf_place_count(const mf_place *p)
 
 const char *mf_place_plain_name(const mf_place *p, const mf_st_tensor *t, char *out)
 {
-    char probe[MF_ST_NAME_MAX];
-    /* The plain name is the name of the first part with another ending. */
-    static const struct {
-        mf_form form;
-        const char *part, *plain;
-    } endings[] = {{MF_FORM_GPTQ, ".qweight", ".weight"}, {MF_FORM_MXFP4, "_blocks", ""}};
-    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
-        const size_t n = strlen(t->name), m = strlen(endings[i].part);
-        if (p->form != endings[i].form || n < m) continue;
-        snprintf(probe, sizeof probe, "%.*s", (int)(n - m), t->name);
-        snprintf(out, MF_ST_NAME_MAX, "%.500s%s", probe, endings[i].plain);
-        return out;
-    }
-    return t->name;
+    if (p->form == MF_FORM_PLAIN) return t->name;
+    mf_form_plain_name(p->form, t->name, out);
+    return out;
 }
 
 /* ---- tensors ---- */
@@ -346,24 +335,46 @@ static int judge_tensor(const matcher *m, const mf_st_tensor *t, const mf_place 
     return MF_OK;
 }
 
-/* Finds a weight that is stored as several tensors. *ret_form: MF_FORM_PLAIN if there
- * is none. */
+/* Finds the parts of the weight `plain` in a form. *ret_missing: the name of a missing part;
+ * empty: there is none. Returns false if the weight has another form. */
+static bool has_form(const matcher *m, mf_form form, const char *plain,
+                     int64_t parts[MF_FORM_PARTS], char ret_missing[MF_ST_NAME_MAX])
+{
+    ret_missing[0] = '\0';
+    for (int i = 0; i < mf_form_parts(form); i++) {
+        char name[MF_ST_NAME_MAX];
+        if (!mf_form_name(form, plain, i, name)) return false;
+        parts[i] = find_exact(m, name);
+        if (i == 0 && (parts[0] < 0 || !mf_form_is(form, &m->k->packing, m->tensors[parts[0]])))
+            return false;
+        if (parts[i] < 0 && !mf_form_optional(form, i) && ret_missing[0] == '\0')
+            memcpy(ret_missing, name, sizeof name);
+    }
+    return true;
+}
+
+/* Finds a weight that is stored as several tensors. *ret_form: MF_FORM_PLAIN if there is none.
+ * Two forms differ only in the name of the scales; a weight whose scales are missing in both is
+ * refused with the name in the first. */
 static int find_parts(const matcher *m, const mf_family_rule *r, int64_t layer, int64_t expert,
                       mf_form *ret_form, int64_t parts[MF_FORM_PARTS])
 {
-    char plain[MF_ST_NAME_MAX], name[MF_ST_NAME_MAX];
+    char plain[MF_ST_NAME_MAX], missing[MF_ST_NAME_MAX], first[MF_ST_NAME_MAX] = "";
+    const char *prefixes[] = {"", m->family->prefix};
     *ret_form = MF_FORM_PLAIN;
-    expand("", r->theirs, layer, expert, plain);
-    for (int f = MF_FORM_PLAIN + 1; f < MF_FORMS; f++) {
-        if (!mf_form_name((mf_form)f, plain, 0, name)) continue;
-        if ((parts[0] = find_exact(m, name)) < 0) continue;
-        for (int i = 1; i < mf_form_parts((mf_form)f); i++)
-            if (!mf_form_name((mf_form)f, plain, i, name) ||
-                (parts[i] = find_exact(m, name)) < 0)
-                return mf_fail(MF_EINPUT, "%s: tensor '%s' is missing, a part of %s", m->where,
-                               name, plain);
-        *ret_form = (mf_form)f;
-        return MF_OK;
+    for (int i = 0; i < 2 && prefixes[i]; i++) {
+        expand(prefixes[i], r->theirs, layer, expert, plain);
+        for (int f = MF_FORM_PLAIN + 1; f < MF_FORMS; f++) {
+            if (!has_form(m, (mf_form)f, plain, parts, missing)) continue;
+            if (missing[0] == '\0') {
+                *ret_form = (mf_form)f;
+                return MF_OK;
+            }
+            if (first[0] == '\0') memcpy(first, missing, sizeof first);
+        }
+        if (first[0] != '\0')
+            return mf_fail(MF_EINPUT, "%s: tensor '%s' is missing, a part of %s", m->where,
+                           first, plain);
     }
     return MF_OK;
 }
@@ -372,7 +383,7 @@ static int find_parts(const matcher *m, const mf_family_rule *r, int64_t layer, 
 static int place_parts(matcher *m, mf_place *place, mf_form form,
                        const int64_t parts[MF_FORM_PARTS])
 {
-    mf_source s = {.form = form};
+    mf_source s = {.form = form, .packing = m->k->packing};
     int64_t shape[MF_PLACE_RANK];
     const int last = place->shape_rank - 1;
     memcpy(shape, place->shape, sizeof shape);
@@ -381,10 +392,10 @@ static int place_parts(matcher *m, mf_place *place, mf_form form,
         shape[last] = place->shape[last - 1];
     }
     for (int i = 0; i < mf_form_parts(form); i++)
-        s.tensor[i] = m->tensors[parts[i]];
+        s.tensor[i] = parts[i] < 0 ? NULL : m->tensors[parts[i]];
     int rc = mf_form_judge(&s, place->shape_rank, shape, m->where);
     for (int i = 1; i < mf_form_parts(form); i++)
-        m->places[parts[i]] = (mf_place){.rule = place->rule, .form = form};
+        if (parts[i] >= 0) m->places[parts[i]] = (mf_place){.rule = place->rule, .form = form};
     place->form = form;
     memcpy(place->parts, parts, sizeof place->parts);
     return rc;
@@ -395,8 +406,9 @@ static int apply(matcher *m, const mf_family_rule *r, int64_t layer, int64_t exp
 {
     int64_t at = find(m, r, layer, expert), parts[MF_FORM_PARTS] = {0};
     mf_form form = MF_FORM_PLAIN;
-    int rc = at < 0 && r->ours ? find_parts(m, r, layer, expert, &form, parts) : MF_OK;
+    int rc = r->ours ? find_parts(m, r, layer, expert, &form, parts) : MF_OK;
     if (rc != MF_OK) return rc;
+    if (form != MF_FORM_PLAIN && at >= 0 && at != parts[0]) form = MF_FORM_PLAIN;
     if (form != MF_FORM_PLAIN) at = parts[0];
     if (at < 0 || m->places[at].rule) return MF_OK;
     mf_param *p = r->ours ? param_of(m, r->ours, layer) : NULL;
@@ -455,12 +467,25 @@ static bool is_further(const matcher *m, int64_t i)
     return *end == '.' && n >= m->k->layers;
 }
 
-static void skip_further(matcher *m)
+/* Whether the tensor belongs to another part than the text model. */
+static bool is_elsewhere(const matcher *m, int64_t i)
 {
-    static const mf_family_rule rule = {.theirs = "model.layers.{l}.*",
-                                        .more = "a block that predicts further tokens"};
-    for (int64_t i = 0; i < m->n; i++)
-        if (!m->places[i].rule && is_further(m, i)) m->places[i].rule = &rule;
+    for (const char *const *at = m->family->skipped; at && *at; at++)
+        if (strncmp(m->tensors[i]->name, *at, strlen(*at)) == 0) return true;
+    return false;
+}
+
+static void skip_others(matcher *m)
+{
+    static const mf_family_rule further = {.theirs = "model.layers.{l}.*",
+                                           .more = "a block that predicts further tokens"},
+                                elsewhere = {.theirs = "*",
+                                             .more = "another part than the text model"};
+    for (int64_t i = 0; i < m->n; i++) {
+        if (m->places[i].rule) continue;
+        if (is_further(m, i)) m->places[i].rule = &further;
+        if (is_elsewhere(m, i)) m->places[i].rule = &elsewhere;
+    }
 }
 
 static int refuse_unknown(const matcher *m)
@@ -528,7 +553,7 @@ int mf_match_tensors(const mf_family *family, const mf_keys *k, const mf_store *
                  .places = mf_alloc((size_t)n + 1, sizeof(mf_place)),
                  .covered = mf_alloc((size_t)mf_store_count(store) + 1, sizeof(int64_t))};
     int rc = m.places && m.covered ? apply_all(&m) : MF_ENOMEM;
-    if (rc == MF_OK) skip_further(&m);
+    if (rc == MF_OK) skip_others(&m);
     if (rc == MF_OK) rc = refuse_unknown(&m);
     if (rc == MF_OK) rc = refuse_missing(&m);
     mf_free(m.covered);
@@ -536,7 +561,7 @@ int mf_match_tensors(const mf_family *family, const mf_keys *k, const mf_store *
         mf_free(m.places);
         return rc;
     }
-    *ret = (mf_ledger){.n = n, .places = m.places};
+    *ret = (mf_ledger){.n = n, .packing = k->packing, .places = m.places};
     for (int64_t i = 0; i < n; i++) {
         const mf_place *p = &m.places[i];
         const bool used = (p->param && !p->tied) || p->form != MF_FORM_PLAIN;

@@ -23,8 +23,8 @@ typedef struct mf_place {
     int32_t index;   /* index of param in its store */
     bool tied;       /* the tensor is skipped, but its values must be those of param */
     /* If form is not MF_FORM_PLAIN, the weight is stored as several tensors. The first of them
-     * has this place; `parts` are the indices of all. The places of the others have form and
-     * rule, but no param. */
+     * has this place; `parts` are the indices of all, -1 for parts that it lacks. The places of
+     * the others have form and rule, but no param. */
     mf_form form;
     int64_t parts[MF_FORM_PARTS];
     int shape_rank;
@@ -53,7 +53,8 @@ const char *mf_place_plain_name(const mf_place *place, const mf_st_tensor *t, ch
 
 typedef struct mf_ledger {
     int64_t n, used, skipped;
-    mf_place *places; /* [n] places in the order of the tensors; the caller frees them
+    mf_packing packing; /* parameters of the forms of all places */
+    mf_place *places;   /* [n] places in the order of the tensors; the caller frees them
                        * with mf_free */
 } mf_ledger;
 

@@ -163,7 +163,7 @@ static bool *list_copied(const mf_ledger *l)
         const mf_place *p = &l->places[i];
         if (!p->param || p->form == MF_FORM_PLAIN || !p->param->stored) continue;
         for (int j = 0; j < mf_form_parts(p->form); j++)
-            copied[p->parts[j]] = false;
+            if (p->parts[j] >= 0) copied[p->parts[j]] = false;
     }
     return copied;
 }

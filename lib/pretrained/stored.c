@@ -69,32 +69,30 @@ static bool dense_part(const lister *l, int64_t i, int64_t expert, int64_t in,
     return p->data != NULL;
 }
 
-static bool gptq_part(const lister *l, const mf_place *place, int64_t in, mf_stored_part *p)
-{
-    const int64_t groups = l->folder->tensors[place->parts[2]].tensor->shape[0];
-    p->type = MF_STORED_GPTQ4;
-    p->transposed = false;
-    p->groups = groups;
-    p->group_size = groups > 0 ? (in + groups - 1) / groups : 0;
-    p->data = bytes_of(l, place->parts[0], 0, 4);
-    p->zeros = bytes_of(l, place->parts[1], 0, 4);
-    p->scales = bytes_of(l, place->parts[2], 0, 2);
-    p->group_of = bytes_of(l, place->parts[3], 0, 4);
-    if (!p->data || !p->zeros || !p->scales || !p->group_of) return false;
-    p->group_of = order_of(p->group_of, in, p->group_size);
-    return true;
-}
-
-static bool mxfp4_part(const lister *l, const mf_place *place, int64_t expert, int64_t in,
+/* Describes a weight of several tensors, or its matrix of an expert, with the outputs and
+ * pairs that *p has. */
+static bool coded_part(const lister *l, const mf_place *place, int64_t expert, int64_t in,
                        mf_stored_part *p)
 {
-    const uint64_t weights = (uint64_t)(p->rows * in);
-    p->type = MF_STORED_MXFP4;
-    p->transposed = false;
-    p->group_size = 32;
-    p->data = bytes_of(l, place->parts[0], (uint64_t)expert * (weights / 2), 1);
-    p->scales = bytes_of(l, place->parts[1], (uint64_t)expert * (weights / 32), 1);
-    return p->data && p->scales;
+    const mf_stored_part given = *p;
+    mf_source s = {.form = place->form, .packing = l->ledger->packing};
+    const void *at[MF_FORM_PARTS] = {NULL};
+    int64_t found = 0;
+    for (int i = 0; i < mf_form_parts(s.form); i++) {
+        if (place->parts[i] < 0) continue;
+        const mf_st_tensor *t = l->folder->tensors[place->parts[i]].tensor;
+        s.tensor[i] = t;
+        const uint64_t experts = s.form == MF_FORM_MXFP4 ? (uint64_t)t->shape[0] : 1;
+        at[i] = bytes_of(l, place->parts[i], (uint64_t)expert * (t->bytes / experts),
+                         mf_st_dtype_size(t->dtype));
+        if (!at[i]) return false;
+    }
+    mf_form_describe(&s, at, &found, p);
+    if (p->group_of) p->group_of = order_of(p->group_of, in, p->group_size);
+    p->pairs = given.pairs;
+    p->first = given.first;
+    p->rows = given.rows;
+    return found == in;
 }
 
 /* Adds the parts of a parameter that tensor i contains. *ret: whether the tensor can be such
@@ -113,9 +111,9 @@ static int add_place(lister *l, int64_t i, bool *ret)
                             .pairs = place->rule->part == MF_PART_PAIRS,
                             .rows = place->shape[place->shape_rank - (transposed ? 1 : 2)],
                             .first = place->base % each / in};
-        *ret = place->form == MF_FORM_PLAIN  ? dense_part(l, i, e, in, &p)
-               : place->form == MF_FORM_GPTQ ? !fused && gptq_part(l, place, in, &p)
-                                             : mxfp4_part(l, place, e, in, &p);
+        *ret = place->form == MF_FORM_PLAIN
+                   ? dense_part(l, i, e, in, &p)
+                   : (place->form == MF_FORM_MXFP4) == fused && coded_part(l, place, e, in, &p);
         if (*ret) rc = add(l, fused ? e : place->base / each, &p);
     }
     return rc;

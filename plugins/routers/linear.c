@@ -6,7 +6,9 @@
  * drawn from U(1 - e, 1 + e) (Fedus et al., section 2.2). Core selects the k most probable
  * experts of each token. With groups > 1 the experts form that many groups of neighbours; a
  * group's score is its largest P, and experts are chosen only from the topk_groups best groups
- * (DeepSeek-V2 2024, section 2.2.2). This is the simplest router and the baseline.
+ * (DeepSeek-V2 2024, section 2.2.2). With gate_norm = p > 0 the gates of a token are
+ * P_i / (sum_j P_j^p)^(1/p) over its chosen experts (DBRX 2024). This is the simplest router
+ * and the baseline.
  *
  * Parameters: E d (+ E). */
 #include <moefw/moefw.h>
@@ -17,7 +19,7 @@ static const char *const inits[] = {"normal", "uniform", NULL};
 
 typedef struct {
     int64_t bias, init, groups, topk_groups;
-    double init_std, temperature, jitter;
+    double init_std, temperature, jitter, gate_norm;
 } conf;
 
 typedef struct {
@@ -65,6 +67,21 @@ static mf_tensor *open_groups(const router *self, mf_graph *g, mf_tensor *prob, 
     return mf_reshape(g, rows, mf_shape2(T, self->experts));
 }
 
+/* Chooses the experts, and divides their probabilities by their norm. */
+static void norm_gates(const router *self, mf_graph *g, const mf_router_in *in, mf_routing *out)
+{
+    const double p = self->c->gate_norm;
+    const mf_shape rows = mf_shape1((int64_t)in->batch * in->seq * in->top_k);
+    if (!out->prob) out->prob = mf_softmax(g, out->logits);
+    mf_tensor *top = mf_topk(g, out->score ? out->score : out->prob, in->top_k),
+              *chosen = mf_take(g, out->prob, top);
+    mf_tensor *power = mf_exp(g, mf_scale(g, mf_ln(g, mf_clamp(g, chosen, 1e-30, 2)), p));
+    mf_tensor *norm = mf_exp(g, mf_scale(g, mf_ln(g, mf_sum(g, power, 2u, true)), 1 / p));
+    out->expert = mf_reshape(g, top, rows);
+    out->gate = mf_reshape(g, mf_div(g, chosen, norm), rows);
+    out->own_top_k = in->top_k;
+}
+
 static int route(void *self_, mf_ctx *ctx, mf_graph *g, const mf_router_in *in, mf_routing *out)
 {
     const router *self = self_;
@@ -80,6 +97,7 @@ static int route(void *self_, mf_ctx *ctx, mf_graph *g, const mf_router_in *in, 
         out->prob = mf_softmax(g, out->logits);
         out->score = open_groups(self, g, out->prob, (int64_t)in->batch * in->seq);
     }
+    if (self->c->gate_norm > 0) norm_gates(self, g, in, out);
     return mf->status(g);
 }
 
@@ -94,6 +112,9 @@ static const mf_option options[] = {
                    "divides the logits; below 1 sharpens the choice"),
     MF_OPTION_REAL(conf, jitter, "0", 0, 1, 0,
                    "noise on the input in training; Switch uses 0.01"),
+    MF_OPTION_REAL(conf, gate_norm, "0", 0, 100, 0,
+                   "p: a token's gates over their norm of order p; biases of controllers then "
+                   "move no choice; 0: as moe.renormalize says"),
     MF_END_OPTIONS,
 };
 

@@ -4,8 +4,8 @@
 # paired differences from the linear router with p after Holm's correction, bits per byte, load,
 # specialization, and cost. ROUTERS.md has its result.
 #
-# oracle is missing: these texts have no labels to follow. expert_choice reads later tokens of a
-# batch, so its loss is not that of a decoder; it is run with moe.force_causal = yes to show this.
+# oracle is missing: these texts have no labels to follow. expert_choice, seq_topk and soft read later
+# tokens, so their loss is not that of a decoder; they run with moe.force_causal = yes to show this.
 # shellcheck disable=SC2034 # lib.sh reads usage, jobs, threads
 set -u
 usage='usage: all_routers.sh --data FOLDER [OPTION]...
@@ -14,7 +14,7 @@ usage='usage: all_routers.sh --data FOLDER [OPTION]...
                    wikitext-2/valid.txt
   --out DIR        runs, tables (repeat-all-routers)
   --part PART      rate, char, bpe, traces, cost, table or all (all but rate)
-  --seeds N        (5)
+  --seeds N        (8)
   --steps N        (600)
   --rounds N       of the measurement of time, each with all routers (5)
   --jobs N         runs at a time (1)
@@ -23,7 +23,7 @@ usage='usage: all_routers.sh --data FOLDER [OPTION]...
 
 Interrupted, the same command goes on. MOEFW names the program if it is not in PATH.'
 
-data='' out=repeat-all-routers part=all seeds=5 steps=600 rounds=5 jobs=1 threads=0 extra=''
+data='' out=repeat-all-routers part=all seeds=8 steps=600 rounds=5 jobs=1 threads=0 extra=''
 # shellcheck source=lib.sh
 . "$(dirname "$0")/lib.sh"
 
@@ -38,8 +38,15 @@ whole --steps "$steps"
 whole --rounds "$rounds"
 
 # hash has two experts a token, as the others have; sigmoid_bias also as in DeepSeek-V3, without a
-# balance loss and with a bias that a controller moves.
-routers=linear,attention,cosine,hadamard,hash:hashes=2,hybrid,mlp,mlp_hadamard,noisy_topk,relu,self_supervised,sigmoid_bias,sigmoid_bias:controller.bias.plugin=expert_bias+regularizer.balance.weight=0,sinkhorn,tia_r,random,expert_choice:moe.force_causal=yes
+# balance loss and with a bias that a controller moves; linear also with quantile balancing alone.
+alone=regularizer.balance.weight=0
+causal=moe.force_causal=yes
+routers=linear,attention,cosine,densemix,hybrid,hyper,lapsum,mlp,product_keys,residual,two_level
+routers=$routers,gumbel,noisy_topk,sparsemixer,base,kmeans,quantile,sigmoid_bias,sinkhorn,tia_r
+routers=$routers,sigmoid_bias:controller.bias.plugin=expert_bias+$alone
+routers=$routers,linear:controller.bias.plugin=quantile_bias+$alone
+routers=$routers,dselect_k,dynmoe,relu,seq_topk:$causal,threshold,top_p,expert_choice:$causal,soft:$causal
+routers=$routers,hadamard,mlp_hadamard,self_supervised,hash:hashes=2,random
 rates=linear:train.lr=0.001,linear:train.lr=0.002,linear:train.lr=0.004,linear:train.lr=0.008,linear:train.lr=0.016
 model=$here/all_routers.ini
 
@@ -213,8 +220,9 @@ cost() {
 title() {
     case $1 in
     *expert_bias*) echo "sigmoid_bias, expert_bias, no balance loss" ;;
+    *quantile_bias*) echo "linear, quantile_bias, no balance loss" ;;
     hash:*) echo "hash" ;;
-    expert_choice*) echo "expert_choice (not causal)" ;;
+    *:moe.force_causal*) echo "${1%%:*} (not causal)" ;;
     *) echo "$1" ;;
     esac
 }

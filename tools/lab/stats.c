@@ -255,42 +255,57 @@ double mf_probability_better(const mf_estimate *diff, double delta, bool higher_
 
 /* ---- planning ---- */
 
-static double normal_cdf(double z)
+double mf_z_cdf(double z)
 {
     return 0.5 * erfc(-z / sqrt(2));
 }
 
-/* The integrand of noncentral_above. */
-typedef struct noncentral {
-    double c, df, delta, log_norm;
-} noncentral;
-
-static double integrand(const noncentral *t, double s)
-{
-    const double density = exp(t->log_norm + (t->df - 1) * log(s) - t->df / 2 * s * s);
-    return density * normal_cdf(t->delta - t->c * s);
-}
-
-/* The integral from a to b, by the Gauss-Legendre rule with ten points, in panels that are at
- * most `scale` wide. Within a panel the integrand is smooth. */
-static double integral(const noncentral *t, double a, double b, double scale)
+/* The integral of density times f from a to b, by the Gauss-Legendre rule with ten points, in
+ * panels that are at most `scale` wide. Within a panel the integrand is smooth. */
+static double integral(mf_chi_function f, const void *arg, double df, double a, double b,
+                       double scale)
 {
     static const double node[] = {0.14887433898163122, 0.43339539412924719, 0.67940956829902441,
                                   0.86506336668898451, 0.97390652851717172};
     static const double weight[] = {0.29552422471475287, 0.26926671930999636,
                                     0.21908636251598204, 0.14945134915058059,
                                     0.06667134430868814};
+    const double log_norm = log(2) + df / 2 * log(df / 2) - lgamma(df / 2);
     if (!(b > a)) return 0;
     const int panels = (int)fmin(1000, ceil((b - a) / scale));
     const double half = (b - a) / (2 * panels);
     double sum = 0;
     for (int i = 0; i < panels; i++) {
         const double middle = a + (2 * i + 1) * half;
-        for (int k = 0; k < 5; k++)
-            sum += weight[k] * (integrand(t, middle - half * node[k]) +
-                                integrand(t, middle + half * node[k]));
+        for (int k = 0; k < 10; k++) {
+            const double s = middle + (k % 2 == 0 ? -half : half) * node[k / 2];
+            sum +=
+                weight[k / 2] * exp(log_norm + (df - 1) * log(s) - df / 2 * s * s) * f(arg, s);
+        }
     }
     return sum * half;
+}
+
+double mf_chi_mean(mf_chi_function f, const void *arg, double df, double from, double to,
+                   double width)
+{
+    const double spread = 1 / sqrt(2 * df), hi = 1 + 12 * spread + 2 / df;
+    const double lo = fmax(0, 1 - 12 * spread);
+    from = fmin(hi, fmax(lo, from));
+    to = fmin(hi, fmax(lo, to));
+    return integral(f, arg, df, lo, from, spread) +
+           integral(f, arg, df, from, to, fmin(spread, width)) +
+           integral(f, arg, df, to, hi, spread);
+}
+
+typedef struct noncentral {
+    double c, delta;
+} noncentral;
+
+static double above(const void *arg, double s)
+{
+    const noncentral *t = arg;
+    return mf_z_cdf(t->delta - t->c * s);
 }
 
 /* P(T' > c), c >= 0, for T' = (Z + delta) / sqrt(V / df). It is the mean over V of P(Z > c
@@ -300,14 +315,9 @@ static double integral(const noncentral *t, double a, double b, double scale)
  * smaller than that of the density, so that part has panels of its own. */
 static double noncentral_above(double c, double df, double delta)
 {
-    if (!(c > 0)) return normal_cdf(delta);
-    const noncentral t = {c, df, delta, log(2) + df / 2 * log(df / 2) - lgamma(df / 2)};
-    const double spread = 1 / sqrt(2 * df), hi = 1 + 12 * spread + 2 / df;
-    const double lo = fmax(0, 1 - 12 * spread);
-    const double from = fmin(hi, fmax(lo, (delta - 9) / c));
-    const double to = fmin(hi, fmax(lo, (delta + 9) / c));
-    return integral(&t, lo, from, spread) + integral(&t, from, to, fmin(spread, 1 / c)) +
-           integral(&t, to, hi, spread);
+    if (!(c > 0)) return mf_z_cdf(delta);
+    const noncentral t = {c, delta};
+    return mf_chi_mean(above, &t, df, (delta - 9) / c, (delta + 9) / c, 1 / c);
 }
 
 double mf_t_power(double effect, int n, double alpha)

@@ -31,6 +31,13 @@ double mf_beta_inc(double a, double b, double x); /* regularized I_x(a, b), a, b
 double mf_t_cdf(double t, double df);             /* P(T <= t), df > 0 */
 double mf_t_quantile(double p, double df);        /* inverse of mf_t_cdf, 0 < p < 1 */
 double mf_t_two_sided(double t, double df);       /* P(|T| >= |t|) */
+double mf_z_cdf(double z);                        /* P(Z <= z) of the normal distribution */
+/* The mean of f(arg, s) over s = sqrt(V / df), where V has a chi-square distribution with df
+ * degrees of freedom. Between `from` and `to` f may change within `width`; elsewhere it is
+ * smooth at the scale of the distribution. */
+typedef double (*mf_chi_function)(const void *arg, double s);
+double mf_chi_mean(mf_chi_function f, const void *arg, double df, double from, double to,
+                   double width);
 
 /* ---- estimates ---- */
 typedef struct mf_estimate {

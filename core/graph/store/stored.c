@@ -16,13 +16,23 @@ void mf_stored_sizes(const mf_stored_part *p, int64_t in, uint64_t ret[MF_STORED
 {
     const uint64_t rows = (uint64_t)p->rows, inputs = (uint64_t)in, ld = (uint64_t)p->ld;
     const uint64_t lines = p->transposed ? inputs : rows, each = p->transposed ? rows : inputs;
+    const uint64_t groups = (uint64_t)p->groups, scale = p->scale_type == MF_SCALE_F32 ? 4 : 2;
     memset(ret, 0, MF_STORED_POINTERS * sizeof *ret);
     switch (p->type) {
     case MF_STORED_GPTQ4:
-        ret[0] = rows * inputs / 2;
-        ret[1] = (uint64_t)p->groups * rows * 2;
-        ret[2] = (uint64_t)p->groups * rows / 2;
+    case MF_STORED_GPTQ8:
+    case MF_STORED_AWQ4:
+    case MF_STORED_INT4:
+        ret[0] = p->type == MF_STORED_GPTQ8 ? rows * inputs : rows * inputs / 2;
+        ret[1] = groups * rows * scale;
+        ret[2] = p->type == MF_STORED_GPTQ8 ? groups * rows : groups * rows / 2;
         ret[3] = p->group_of ? inputs * 4 : 0;
+        if (p->type == MF_STORED_INT4 && !p->zeros) ret[2] = 0;
+        break;
+    case MF_STORED_F8_E4M3:
+    case MF_STORED_F8_E5M2:
+        ret[0] = rows * inputs;
+        ret[1] = (rows - 1) / (uint64_t)p->scale_rows * groups * scale + groups * scale;
         break;
     case MF_STORED_MXFP4:
         ret[0] = rows * inputs / 2;
@@ -31,6 +41,15 @@ void mf_stored_sizes(const mf_stored_part *p, int64_t in, uint64_t ret[MF_STORED
     default:
         ret[0] = ((lines - 1) * ld + each) * (p->type == MF_STORED_F32 ? 4 : 2);
     }
+}
+
+bool mf_stored_fits_devices(const mf_stored *w)
+{
+    bool fits = true;
+    for (int64_t i = 0; i < w->groups * w->parts; i++)
+        fits = fits && w->part[i].type <= MF_STORED_MXFP4 && !w->part[i].whole_zeros &&
+               w->part[i].scale_type == MF_SCALE_F16;
+    return fits;
 }
 
 void mf_stored_pointers(const mf_stored_part *p, const void *ret[MF_STORED_POINTERS])

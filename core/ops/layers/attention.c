@@ -3,8 +3,8 @@
  *   q [B T, heads hd], k and v [B S, kv_heads hd]; or packed: q [B T, (heads + 2 kv_heads) hd]
  *   with k, v absent. mask [B S] f32, kv_len [B] i32 or absent.
  *   attr: i0 B, i1 heads, i2 kv_heads, i3 causal, i4 window (0: none; else a query attends to
- *   the last `window` keys up to its own position), i5 since: the last input is not kv_len but
- *   the first key of each query, [B T] i32, not decreasing within a sequence; f0 scale
+ *   the last `window` keys up to its own position), i5 since: there is one more input, the
+ *   first key of each query, [B T] i32, not decreasing within a sequence; f0 scale
  *   q, k, v f32; on devices that have such kernels also bf16 (MF_OP_ATTENTION)
  *   -> y [B T, heads hd] of their type, lse [B T, heads] = ln sum e^score
  *
@@ -15,10 +15,15 @@
 #include "ops/infer.h"
 #include "ops/ops.h"
 
-enum { Q, K, V, MASK, KV_LEN, INPUTS }; /* inputs of forward */
-/* further inputs of backward */
-enum { Y = INPUTS, LSE, DY, DLSE };
+enum { Q, K, V, MASK, KV_LEN, FIRST }; /* inputs of forward; FIRST with SINCE */
+enum { Y, LSE, DY, DLSE };             /* further inputs of backward */
 enum { BATCH, HEADS, KV_HEADS, CAUSAL, WINDOW, SINCE, SCALE = 0 }; /* attributes */
+
+/* Returns the number of inputs of forward. */
+static int inputs_of(const mf_attr *attr)
+{
+    return attr->i[SINCE] ? FIRST + 1 : FIRST;
+}
 
 static mf_attention_args args_of(const mf_view *in, const mf_attr *attr)
 {
@@ -45,14 +50,14 @@ static mf_attention_args args_of(const mf_view *in, const mf_attr *attr)
 static int infer_sizes(mf_infer *in)
 {
     char text[MF_SHAPE_TEXT];
-    if (mf_infer_inputs(in, INPUTS) ||
+    if (mf_infer_attr(in, SINCE, "since", 0, in->attr->i[WINDOW] == 0) ||
+        mf_infer_inputs(in, inputs_of(in->attr)) ||
         mf_infer_tensor(in, Q, "q", mf_infer_float(in, Q), 2, 2) ||
         mf_infer_attr(in, BATCH, "batch", 1, INT32_MAX) ||
         mf_infer_attr(in, HEADS, "heads", 1, INT32_MAX) ||
         mf_infer_attr(in, KV_HEADS, "kv_heads", 1, INT32_MAX) ||
         mf_infer_attr(in, CAUSAL, "causal", 0, 1) ||
-        mf_infer_attr(in, WINDOW, "window", 0, INT32_MAX) ||
-        mf_infer_attr(in, SINCE, "since", 0, in->attr->i[WINDOW] == 0))
+        mf_infer_attr(in, WINDOW, "window", 0, INT32_MAX))
         return MF_ESHAPE;
     int64_t heads = in->attr->i[HEADS], kv_heads = in->attr->i[KV_HEADS];
     mf_shape q = in->in[Q].shape;
@@ -87,9 +92,9 @@ static int attention_infer(mf_infer *in)
         if (mf_infer_shape(in, V, "v", type, k)) return MF_ESHAPE;
     }
     if (mf_infer_maybe(in, MASK, "mask", MF_F32, mf_shape1(p.batch * p.s)) ||
-        (in->attr->i[SINCE]
-             ? mf_infer_shape(in, KV_LEN, "since", MF_I32, mf_shape1(p.batch * p.t))
-             : mf_infer_maybe(in, KV_LEN, "kv_len", MF_I32, mf_shape1(p.batch))))
+        mf_infer_maybe(in, KV_LEN, "kv_len", MF_I32, mf_shape1(p.batch)) ||
+        (in->attr->i[SINCE] &&
+         mf_infer_shape(in, FIRST, "since", MF_I32, mf_shape1(p.batch * p.t))))
         return MF_ESHAPE;
     double pairs = (double)(p.batch * p.heads) * (double)p.t * (double)p.s;
     if (p.causal) pairs -= (double)(p.batch * p.heads) * (double)p.t * (double)(p.t - 1) / 2;
@@ -118,10 +123,8 @@ static mf_attention_args bind(const mf_call *call)
     p.k = packed ? behind(&p, p.q, p.heads) : mf_call_f32(call, K);
     p.v = packed ? behind(&p, p.k, p.kv_heads) : mf_call_f32(call, V);
     p.mask = mf_call_f32(call, MASK);
-    if (call->attr->i[SINCE])
-        p.since = mf_call_i32(call, KV_LEN);
-    else
-        p.kv_len = mf_call_i32(call, KV_LEN);
+    p.kv_len = mf_call_i32(call, KV_LEN);
+    if (call->attr->i[SINCE]) p.since = mf_call_i32(call, FIRST);
     return p;
 }
 
@@ -140,12 +143,13 @@ static int attention_backward(const mf_call *call)
 {
     const mf_kctx x = mf_call_kctx(call);
     mf_attention_args p = bind(call);
-    if (!call->in[DY].data)
+    const int at = inputs_of(call->attr);
+    if (!call->in[at + DY].data)
         return call->fail(call, MF_ENOGRAD, "expected a gradient of y, found one of lse alone");
-    p.y = call->in[Y].data;
-    p.lse = call->in[LSE].data;
-    p.dy = mf_call_f32(call, DY);
-    p.dlse = mf_call_f32(call, DLSE);
+    p.y = call->in[at + Y].data;
+    p.lse = call->in[at + LSE].data;
+    p.dy = mf_call_f32(call, at + DY);
+    p.dlse = mf_call_f32(call, at + DLSE);
     p.dq = mf_call_out(call, Q);
     if (call->in[K].shape.rank < 0) {
         p.dk = p.dq ? behind(&p, p.dq, p.heads) : NULL;
@@ -166,7 +170,7 @@ const mf_opdef mf_op_attention = {
     .infer = attention_infer,
     .forward = attention_forward,
     .backward = attention_backward,
-    .backward_in = 1u << Q | 1u << K | 1u << V | 1u << MASK | 1u << KV_LEN,
+    .backward_in = 1u << Q | 1u << K | 1u << V | 1u << MASK | 1u << KV_LEN | 1u << FIRST,
     .backward_out = 3,
     .diff_in = 1u << Q | 1u << K | 1u << V,
     .bf16_in = 1u << Q | 1u << K | 1u << V,

@@ -14,7 +14,7 @@ typedef struct mf_attend_args {
     int64_t window; /* window in keys; 0: no window */
     double scale;
     /* [B T] i32: the first key of each query, not decreasing within a sequence; NULL: each
-     * query begins at the first key of its sequence. since excludes kv_len and window. */
+     * query begins at the first key of its sequence. since excludes window. */
     mf_tensor *since;
 } mf_attend_args;
 /* Returns y [B T, heads hd] like mf_attention. *ret_lse [B T, heads] is ln sum e^score of
@@ -22,12 +22,11 @@ typedef struct mf_attend_args {
  * be NULL. */
 static inline mf_tensor *mf_attend(mf_graph *g, const mf_attend_args *a, mf_tensor **ret_lse)
 {
-    mf_tensor *in[5] = {a->q, a->k, a->v, a->mask, a->since ? a->since : a->kv_len},
-              *out[2] = {NULL, NULL};
+    mf_tensor *in[6] = {a->q, a->k, a->v, a->mask, a->kv_len, a->since}, *out[2] = {NULL, NULL};
     const mf_attr attr = {
         .i = {a->batch, a->heads, a->kv_heads, a->causal, a->window, a->since != NULL},
         .f = {a->scale}};
-    mf_graph_op(g, &mf_op_attention, 5, in, &attr, 2, out);
+    mf_graph_op(g, &mf_op_attention, a->since ? 6 : 5, in, &attr, 2, out);
     if (ret_lse) *ret_lse = out[1];
     return out[0];
 }

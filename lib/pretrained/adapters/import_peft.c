@@ -106,6 +106,7 @@ static int place_weight(import *im, const mf_peft_change *c)
     const char *name = c->module->weight->name, *dot;
     if (c->module->layer >= 0 && (dot = strchr(name + 7, '.'))) name = dot + 1;
     static const char *const whole[][2] = {{"attention.out.weight", "attention.o"},
+                                           {"attention.out_gate.weight", "attention.gate"},
                                            {"attention.q.weight", "attention.q"},
                                            {"attention.q_down.weight", "attention.q_a"},
                                            {"attention.q_up.weight", "attention.q_b"},

@@ -9,8 +9,10 @@
 
 /* One line for each family, in the order of messages. */
 #define FAMILIES(X)                                                                            \
+    X(afmoe)                                                                                   \
     X(aria_text)                                                                               \
     X(bert)                                                                                    \
+    X(dbrx)                                                                                    \
     X(deepseek_v2)                                                                             \
     X(deepseek_v3)                                                                             \
     X(deepseek_v32)                                                                            \
@@ -31,11 +33,13 @@
     X(hunyuan_v1_moe)                                                                          \
     X(hy_v3)                                                                                   \
     X(llama)                                                                                   \
+    X(llama4_text)                                                                             \
     X(minimax_m2)                                                                              \
     X(mistral)                                                                                 \
     X(mistral4)                                                                                \
     X(mixtral)                                                                                 \
     X(olmo2)                                                                                   \
+    X(olmo3)                                                                                   \
     X(olmoe)                                                                                   \
     X(phimoe)                                                                                  \
     X(qwen2)                                                                                   \
@@ -54,6 +58,21 @@ const mf_family *const mf_families[] = {FAMILIES(LIST) NULL};
 
 enum { NAMES_MAX = 64, LIST_MAX = 768 };
 
+/* Returns value j of model_type of a family, or of its folders with more than the text model.
+ * NULL: there is none. */
+static const char *has_type(const mf_family *f, bool whole, int j)
+{
+    const char *const *types = whole ? f->whole_types : f->types;
+    return types ? types[j] : NULL;
+}
+
+static bool is_type(const mf_family *f, bool whole, const char *type)
+{
+    for (int j = 0; type && has_type(f, whole, j); j++)
+        if (strcmp(type, has_type(f, whole, j)) == 0) return true;
+    return false;
+}
+
 static int unknown(const char *path, const char *type, const mf_json *config)
 {
     char other[512];
@@ -62,12 +81,13 @@ static int unknown(const char *path, const char *type, const mf_json *config)
     size_t at = 0;
     int n = 0;
     for (int i = 0; mf_families[i]; i++)
-        for (int j = 0; mf_families[i]->types[j] && n < NAMES_MAX; j++) {
-            names[n++] = mf_families[i]->types[j];
-            if (at < sizeof list)
-                at += (size_t)snprintf(list + at, sizeof list - at, "%s%s", n > 1 ? ", " : "",
-                                       names[n - 1]);
-        }
+        for (int whole = 0; whole < 2; whole++)
+            for (int j = 0; has_type(mf_families[i], whole, j) && n < NAMES_MAX; j++) {
+                names[n++] = has_type(mf_families[i], whole, j);
+                if (at < sizeof list)
+                    at += (size_t)snprintf(list + at, sizeof list - at, "%s%s",
+                                           n > 1 ? ", " : "", names[n - 1]);
+            }
     names[n] = NULL;
     if (!type)
         return mf_fail(MF_EINPUT, "%s: expected a text \"model_type\", one of %s", path, list);
@@ -87,12 +107,11 @@ static int unknown(const char *path, const char *type, const mf_json *config)
 int mf_family_of(const char *path, const mf_json *config, const mf_family **ret)
 {
     const char *type = mf_json_string(mf_json_get(config, "model_type"), NULL);
-    for (int i = 0; type && mf_families[i]; i++)
-        for (int j = 0; mf_families[i]->types[j]; j++)
-            if (strcmp(type, mf_families[i]->types[j]) == 0) {
-                *ret = mf_families[i];
-                return MF_OK;
-            }
+    for (int i = 0; mf_families[i]; i++)
+        if (is_type(mf_families[i], false, type) || is_type(mf_families[i], true, type)) {
+            *ret = mf_families[i];
+            return MF_OK;
+        }
     return unknown(path, type, config);
 }
 
@@ -107,12 +126,34 @@ static void judge_any(mf_keys *k)
         mf_keys_refuse(k, "is_causal", "expected true");
 }
 
+/* Goes on with the keys of the text model, if the folder has more than it. The object and the
+ * keys beside it must agree whether the output head is tied. */
+static void choose_text(mf_keys *k, const mf_family *family)
+{
+    static const char name[] = "text_config", tie[] = "tie_word_embeddings";
+    const mf_json *whole = k->json, *text = mf_json_get(whole, name);
+    bool own, other;
+    if (!is_type(family, true, mf_json_string(mf_json_get(whole, "model_type"), NULL))) return;
+    if (mf_json_typeof(text) != MF_JSON_OBJECT)
+        mf_keys_refuse(k, name, "expected an object, the keys of the text model");
+    if (mf_json_bool(mf_json_get(whole, tie), &other) &&
+        (mf_json_bool(mf_json_get(text, tie), &own) ? own != other : other))
+        mf_keys_refuse(k, tie, "expected the value of %s.%s", name, tie);
+    char *path = mf_arena_alloc(k->arena, strlen(k->path) + sizeof name + 3);
+    if (!path && k->rc == MF_OK) k->rc = MF_ENOMEM;
+    if (k->rc != MF_OK) return;
+    snprintf(path, strlen(k->path) + sizeof name + 3, "%s: %s", k->path, name);
+    k->path = path;
+    k->json = text;
+}
+
 int mf_keys_read(const mf_family *family, const char *path, const mf_json *config,
                  mf_arena *arena, mf_keys *ret)
 {
     *ret =
         (mf_keys){.path = path, .json = config, .arena = arena, .defaults = family->defaults};
     mf_quantized_judge(ret);
+    choose_text(ret, family);
     family->settings(ret);
     judge_any(ret);
     mf_keys_set(ret, "train.batch=1");

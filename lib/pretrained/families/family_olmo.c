@@ -1,6 +1,7 @@
-/* families/family_olmo.c: OLMoE (Muennighoff et al. 2024), OLMo 2, FlexOlmo. Queries and keys
- * are normalised over all heads together. In OLMoE queries, keys and values are then clipped.
- * In the others the outputs of half blocks are normalised, not their inputs. */
+/* families/family_olmo.c: OLMoE (Muennighoff et al. 2024), OLMo 2, OLMo 3, FlexOlmo. Queries
+ * and keys are normalised over all heads together. In OLMoE queries, keys and values are then
+ * clipped. In the others the outputs of half blocks are normalised, not their inputs. OLMo 3
+ * has blocks with a window, whose rope is not scaled. */
 #include "pretrained/families/family_rules.h"
 
 static void settings(mf_keys *k)
@@ -18,7 +19,6 @@ static void settings(mf_keys *k)
 static void outputs(mf_keys *k)
 {
     mf_keys_decoder(k);
-    mf_keys_rope(k, NULL);
     mf_keys_attention_bias(k);
     mf_keys_set(k, "model.norm_place=output");
     mf_keys_set(k, "model.qk_norm=all");
@@ -27,12 +27,28 @@ static void outputs(mf_keys *k)
 static void olmo2(mf_keys *k)
 {
     outputs(k);
+    mf_keys_rope(k, NULL);
     mf_keys_dense(k);
+}
+
+/* In transformers the base of rope in blocks with a window is 500000, unless they have their
+ * own, whatever the key rope_theta is. */
+static void olmo3(mf_keys *k)
+{
+    outputs(k);
+    mf_keys_dense(k);
+    mf_keys_rope_kinds(k, mf_keys_sliding(k, 4), 500000);
+    const int64_t width = mf_keys_int_or(k, "sliding_window", k->seq, 1, INT32_MAX);
+    if (mf_keys_has(k, "layer_types"))
+        mf_keys_window(k, width, true, 1, 0, 0);
+    else
+        mf_keys_window_except(k, width, 4);
 }
 
 static void flex_olmo(mf_keys *k)
 {
     outputs(k);
+    mf_keys_rope(k, NULL);
     mf_keys_experts(k, "num_local_experts|num_experts", "intermediate_size",
                     mf_keys_bool(k, "norm_topk_prob"));
 }
@@ -96,6 +112,22 @@ static const mf_key_default defaults_olmo2[] = {{"vocab_size", "50304"},
                                                 {"rope_theta", "10000.0"},
                                                 MF_DEFAULTS_END};
 
+static const mf_key_default defaults_olmo3[] = {{"vocab_size", "50304"},
+                                                {"hidden_size", "4096"},
+                                                {"intermediate_size", "11008"},
+                                                {"num_hidden_layers", "32"},
+                                                {"num_attention_heads", "32"},
+                                                {"num_key_value_heads", "null"},
+                                                {"hidden_act", "silu"},
+                                                {"max_position_embeddings", "2048"},
+                                                {"rms_norm_eps", "1e-05"},
+                                                {"tie_word_embeddings", "false"},
+                                                {"attention_bias", "false"},
+                                                {"sliding_window", "4096"},
+                                                {"layer_types", "null"},
+                                                {"rope_theta", "500000.0"},
+                                                MF_DEFAULTS_END};
+
 static const mf_key_default defaults_flex_olmo[] = {{"vocab_size", "100352"},
                                                     {"hidden_size", "4096"},
                                                     {"intermediate_size", "11008"},
@@ -115,13 +147,19 @@ static const mf_key_default defaults_flex_olmo[] = {{"vocab_size", "100352"},
                                                     {"rope_theta", "500000.0"},
                                                     MF_DEFAULTS_END};
 
-static const char *const types_olmo2[] = {"olmo2", NULL}, *const types_flex[] = {"flex_olmo",
-                                                                                 NULL};
+static const char *const types_olmo2[] = {"olmo2", NULL},
+                         *const types_olmo3[] = {"olmo3", NULL},
+                         *const types_flex[] = {"flex_olmo", NULL};
 const mf_family mf_family_olmo2 = {.name = "olmo2",
                                    .types = types_olmo2,
                                    .rules = rules_olmo2,
                                    .defaults = defaults_olmo2,
                                    .settings = olmo2};
+const mf_family mf_family_olmo3 = {.name = "olmo3",
+                                   .types = types_olmo3,
+                                   .rules = rules_olmo2,
+                                   .defaults = defaults_olmo3,
+                                   .settings = olmo3};
 const mf_family mf_family_flex_olmo = {.name = "flex_olmo",
                                        .peft_takes_experts = true,
                                        .types = types_flex,

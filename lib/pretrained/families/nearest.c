@@ -31,7 +31,6 @@ static const known types[] = {
     {"kimi_k2", "deepseek_v3", "this name; its folders are of that form in most cases"},
     {"qwen3_next", "qwen3_moe",
      "blocks of linear attention, gated attention, and a shared expert"},
-    {"llama4_text", "mixtral", "blocks without rope, chunks of attention, and gates on inputs"},
     {"phimoe", "mixtral", "layernorm with biases, and sparsemixer's choice of experts"},
 };
 

@@ -82,8 +82,8 @@ static int choose_type(const export *x, gguf_tensor *t)
         }
         if (p->form != MF_FORM_PLAIN && !x->options->dtype)
             return mf_fail(MF_EINPUT,
-                           p->form == MF_FORM_GPTQ
-                               ? "tensor '%s': GGUF has no form for GPTQ; --dtype f16, bf16 or "
+                           p->form != MF_FORM_MXFP4
+                               ? "tensor '%s': GGUF has no form for it; --dtype f16, bf16 or "
                                  "f32 writes the values"
                                : "tensor '%s' was trained, and its form of four bits cannot "
                                  "say the new values; --dtype f16, bf16 or f32 writes them",

@@ -111,6 +111,7 @@ int mf_stored_files_bind(const mf_stored_files *f, mf_store *store, bool frozen_
         mf_param *p = mf_store_find(store, f->weights[i].name);
         if (!p || p->buffer || (frozen_only && !p->frozen)) continue;
         if (but && strstr(p->name, but)) continue;
+        if (mf_store_device(store) && !mf_stored_fits_devices(f->weights[i].w)) continue;
         rc = mf_store_bind(store, p, f->weights[i].w);
         if (rc != MF_OK) return mf_fail_context(MF_EINPUT, MF_STORED_FILES);
     }

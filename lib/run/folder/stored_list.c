@@ -39,6 +39,9 @@ static void put_part(mf_jw *w, const mf_stored_files *f, const mf_stored_part *p
     if (p->transposed) mf_jw_kv_bool(w, "transposed", true);
     if (p->groups) mf_jw_kv_int(w, "groups", p->groups);
     if (p->group_size) mf_jw_kv_int(w, "group_size", p->group_size);
+    if (p->scale_rows) mf_jw_kv_int(w, "scale_rows", p->scale_rows);
+    if (p->scale_type) mf_jw_kv_int(w, "scale_type", p->scale_type);
+    if (p->whole_zeros) mf_jw_kv_bool(w, "whole_zeros", true);
     for (int i = 0; i < MF_STORED_POINTERS; i++)
         if (at[i]) put_pointer(w, f, pointers[i], at[i]);
     mf_jw_end(w);
@@ -210,13 +213,17 @@ static bool read_part(const mf_stored_files *f, const mf_json *v, mf_stored_part
                           .ld = mf_json_int_or_0(v, "ld"),
                           .groups = mf_json_int_or_0(v, "groups"),
                           .group_size = mf_json_int_or_0(v, "group_size"),
+                          .scale_rows = mf_json_int_or_0(v, "scale_rows"),
                           .data = read_pointer(f, v, pointers[0]),
                           .scales = read_pointer(f, v, pointers[1]),
                           .zeros = read_pointer(f, v, pointers[2]),
                           .group_of = read_pointer(f, v, pointers[3])};
+    const int64_t scale_type = mf_json_int_or_0(v, "scale_type");
     mf_json_bool(mf_json_get(v, "pairs"), &p->pairs);
+    mf_json_bool(mf_json_get(v, "whole_zeros"), &p->whole_zeros);
     mf_json_bool(mf_json_get(v, "transposed"), &p->transposed);
-    return t < MF_STORED_TYPES;
+    p->scale_type = (mf_scale_type)scale_type;
+    return t < MF_STORED_TYPES && scale_type >= 0 && scale_type <= MF_SCALE_F32;
 }
 
 static int read_weight(const char *list, const mf_json *v, mf_stored_files *f)

@@ -7,10 +7,10 @@
 
 #include "base/error.h"
 
-enum { SIDE_MAX = INT32_MAX, BLOCK = 32, NIBBLES = 8 };
+enum { SIDE_MAX = INT32_MAX, BLOCK = 32 };
 
-const char *const mf_stored_type_names[MF_STORED_TYPES] = {"F32", "BF16", "F16", "GPTQ4",
-                                                           "MXFP4"};
+const char *const mf_stored_type_names[MF_STORED_TYPES] = {
+    "F32", "BF16", "F16", "GPTQ4", "MXFP4", "F8_E4M3", "F8_E5M2", "INT4", "GPTQ8", "AWQ4"};
 
 /* The memory behind a pointer; bytes is 0 if the type does not use this pointer. */
 typedef struct extent {
@@ -23,15 +23,53 @@ static bool side(int64_t n)
     return n >= 1 && n <= SIDE_MAX;
 }
 
+/* What the numbers of a part of a quantized type must be. */
+typedef struct quantized {
+    int words;       /* rows are a multiple of this number */
+    int inputs;      /* so are inputs */
+    int group_sizes; /* so are sizes of groups */
+    bool lists;      /* group_of may list the groups */
+} quantized;
+static const quantized quantized_types[MF_STORED_TYPES] = {
+    [MF_STORED_GPTQ4] = {8, 8, 1, true}, [MF_STORED_F8_E4M3] = {1, 1, 1, false},
+    [MF_STORED_INT4] = {8, 8, 8, false}, [MF_STORED_F8_E5M2] = {1, 1, 1, false},
+    [MF_STORED_AWQ4] = {8, 1, 1, false}, [MF_STORED_GPTQ8] = {4, 4, 1, true},
+};
+
+static bool is_f8(const mf_stored_part *p)
+{
+    return p->type == MF_STORED_F8_E4M3 || p->type == MF_STORED_F8_E5M2;
+}
+
+static bool quantized_fits(const mf_stored_part *p, int64_t in)
+{
+    const quantized *q = &quantized_types[p->type];
+    if (p->rows % q->words || in % q->inputs || !side(p->groups) || (int)p->scale_type < 0 ||
+        p->scale_type > MF_SCALE_F32)
+        return false;
+    if (is_f8(p) ? !side(p->scale_rows)
+                 : p->scale_type == MF_SCALE_F32 && p->type != MF_STORED_INT4)
+        return false;
+    if (p->group_of) return q->lists;
+    return side(p->group_size) && p->group_size % q->group_sizes == 0 &&
+           (in - 1) / p->group_size < p->groups;
+}
+
+/* Returns the sizes of the elements behind each pointer. */
+static void aligns(const mf_stored_part *p, size_t align[MF_STORED_POINTERS])
+{
+    const size_t scale = p->scale_type == MF_SCALE_F32 ? 4 : 2;
+    const bool words = p->type == MF_STORED_GPTQ4 || p->type >= MF_STORED_INT4;
+    align[0] = p->type == MF_STORED_F32 || words ? 4 : p->type <= MF_STORED_F16 ? 2 : 1;
+    align[1] = p->type == MF_STORED_MXFP4 ? 1 : scale;
+    align[2] = align[3] = 4;
+}
+
 /* Computes the sizes of the memory behind the pointers of a part of a weight with `in` inputs.
  * Returns false if a number of the part is out of range. */
 static bool extents(const mf_stored_part *p, int64_t in, extent out[MF_STORED_POINTERS])
 {
-    static const size_t align[MF_STORED_TYPES][MF_STORED_POINTERS] = {
-        [MF_STORED_F32] = {4},      [MF_STORED_BF16] = {2},
-        [MF_STORED_F16] = {2},      [MF_STORED_GPTQ4] = {4, 2, 4, 4},
-        [MF_STORED_MXFP4] = {1, 1},
-    };
+    size_t align[MF_STORED_POINTERS];
     uint64_t bytes[MF_STORED_POINTERS];
     if (p->type >= MF_STORED_TYPES) return false;
     if (!side(p->rows) || !side(in) || p->first < 0 || (p->pairs && p->rows % 2 != 0))
@@ -42,14 +80,13 @@ static bool extents(const mf_stored_part *p, int64_t in, extent out[MF_STORED_PO
         return false;
     } else if (p->type == MF_STORED_MXFP4) {
         if (in % BLOCK != 0) return false;
-    } else if (p->rows % NIBBLES || in % NIBBLES || !side(p->groups) ||
-               (!p->group_of &&
-                (!side(p->group_size) || (in - 1) / p->group_size >= p->groups))) {
+    } else if (!quantized_fits(p, in)) {
         return false;
     }
     mf_stored_sizes(p, in, bytes);
+    aligns(p, align);
     for (int i = 0; i < MF_STORED_POINTERS; i++)
-        out[i] = (extent){bytes[i], align[p->type][i]};
+        out[i] = (extent){bytes[i], align[i]};
     return true;
 }
 

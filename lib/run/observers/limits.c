@@ -1,6 +1,6 @@
-/* run/observers/limits.c: ends training early: after train.time_limit, or on request of the
- * caller (mf_training_options.should_stop). This observer only requests the end. The trainer
- * ends after all observers of the step have been called. */
+/* run/observers/limits.c: ends training early: after train.time_limit, at train.stop_at, or on
+ * request of the caller (mf_training_options.should_stop). This observer only requests the end.
+ * The trainer ends after all observers of the step have been called. */
 #include <signal.h>
 #include <stdio.h>
 #include "run/observers/observers.h"
@@ -18,6 +18,10 @@ static int between(void *self, mf_trainer *t)
         mf_trainer_stop(t, MF_ESIGNAL, why);
     } else if (mf_trainer_late(t)) {
         snprintf(why, sizeof why, "time limit of %g s reached", c->time_limit);
+        mf_trainer_stop(t, MF_ELIMIT, why);
+    } else if (c->stop_at > 0 && mf_trainer_steps(t) >= c->stop_at && !mf_trainer_done(t)) {
+        snprintf(why, sizeof why, "stopped at step %lld (train.stop_at)",
+                 (long long)mf_trainer_steps(t));
         mf_trainer_stop(t, MF_ELIMIT, why);
     }
     return MF_OK;

@@ -461,7 +461,7 @@ END
     [ "$status" -eq 3 ]
     cp "$MOE"/hf/model* folder
     replace folder/config.json '"model_type": "mixtral"' '"model_type": "mixtrall"'
-    refused "model_type: expected one of aria_text, bert, "
+    refused "model_type: expected one of afmoe, aria_text, bert, "
     [[ "$output" == *"found 'mixtrall'; nearest: 'mixtral'" ]]
     cp "$MOE/hf/config.json" folder
     replace folder/config.json '"rope_scaling": null' '"rope_scaling": {"type": "longrope", "factor": 2}'
@@ -493,13 +493,13 @@ END
     cp -r "$MOEFW_PRETRAINED/tiny/qwen2_moe_gptq/hf" folder
     chmod -R u+w folder
     rm folder/tokenizer* folder/vocab.json folder/merges.txt # it has more ids than the model, a warning
-    replace folder/model.safetensors layers.1.self_attn.q_proj.g_idx layers.1.self_attn.q_proj.h_idx
-    refused "tensor 'model.layers.1.self_attn.q_proj.g_idx' is missing"
+    replace folder/model.safetensors layers.1.self_attn.q_proj.scales layers.1.self_attn.q_proj.scalez
+    refused "tensor 'model.layers.1.self_attn.q_proj.scales' is missing"
     cp "$MOEFW_PRETRAINED/tiny/qwen2_moe_gptq/hf/model.safetensors" folder
     replace folder/config.json '"moe_intermediate_size": 128' '"moe_intermediate_size": 136'
-    refused "tensor 'model.layers.0.mlp.experts.0.gate_proj.qweight': expected I32 of rank 2 [32,...,136]"
-    replace folder/config.json '"bits": 4' '"bits": 8'
-    refused "quantization_config: expected quant_method mxfp4, or gptq of 4 bits"
+    refused "tensor 'model.layers.0.mlp.experts.0.gate_proj.qweight': expected I32 of shape [8,136]"
+    replace folder/config.json '"bits": 4' '"bits": 3'
+    refused "found gptq of 3 bits in format gptq; GPTQModel writes 4 and 8 bits"
 }
 
 @test "a skipped tensor without elements comes back, one of an unknown type is refused" {

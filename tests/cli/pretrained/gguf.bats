@@ -144,7 +144,7 @@ refused() {
     tiny deepseek_v3
     refused deepseek_v3 "mscale other than mscale_all_dim cannot be said in GGUF"
     tiny qwen2_moe_gptq
-    refused qwen2_moe_gptq "GGUF has no form for GPTQ; --dtype f16, bf16 or f32 writes the values"
+    refused qwen2_moe_gptq "GGUF has no form for it; --dtype f16, bf16 or f32 writes the values"
     "$MOEFW" export gguf qwen2_moe_gptq -o gptq.gguf --dtype f16
     # keys of config.json that change what the model computes
     edit() { # edit NAME OLD NEW TEXT

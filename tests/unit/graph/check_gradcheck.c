@@ -182,10 +182,10 @@ typedef struct drawn_part {
     union {
         float f32[ROWS * IN];
         uint16_t b16[ROWS * IN];
-        uint32_t words[ROWS * IN / 8];
+        uint32_t words[ROWS * IN / 4];
     } data;
     uint16_t scales[IN / PER * ROWS]; /* for MXFP4: bytes */
-    uint32_t zeros[IN / PER * ROWS / 8];
+    uint32_t zeros[IN / PER * ROWS / 4];
 } drawn_part;
 
 /* Draws part `number`. The second part of each matrix is transposed, if its type
@@ -194,7 +194,8 @@ static mf_stored_part draw_part(drawn_part *d, mf_stored_type type, int number)
 {
     const uint64_t stream = mf_rng_stream("stored"), at = (uint64_t)number;
     const bool transposed = number % PARTS == 1;
-    const bool gptq = type == MF_STORED_GPTQ4, mx = type == MF_STORED_MXFP4;
+    const bool mx = type == MF_STORED_MXFP4, groups = type > MF_STORED_F16 && !mx,
+               f8 = type == MF_STORED_F8_E4M3 || type == MF_STORED_F8_E5M2;
     mf_stored_part p = {
         .type = type, .rows = ROWS, .first = number % PARTS * ROWS, .data = &d->data};
     float values[ROWS * IN];
@@ -207,23 +208,24 @@ static mf_stored_part draw_part(drawn_part *d, mf_stored_type type, int number)
             d->data.b16[i] = mf_bf16_from_f32(values[i]);
         else if (type == MF_STORED_F16)
             d->data.b16[i] = (uint16_t)(0x3400 + (r & 0x8bff)); /* +-(.25 to 1) */
-        else if (i < ROWS * IN / 8)
-            d->data.words[i] = r;
+        else if (i < ROWS * IN / 4)
+            d->data.words[i] = f8 ? r & 0xb7b7b7b7 : r; /* numbers of eight bits below 2 */
     }
-    if (!gptq && !mx) {
+    if (!groups && !mx) {
         p.transposed = transposed;
         p.ld = transposed ? ROWS : IN;
         return p;
     }
     for (int i = 0; i < IN / PER * ROWS; i++)
-        /* GPTQ: .125 and larger; MXFP4: bytes that mean 1 / 2 and 1 */
-        d->scales[i] = gptq ? (uint16_t)(0x3000 + 64 * i) : 0x7f7e;
-    for (int i = 0; i < IN / PER * ROWS / 8; i++)
+        /* f16 from .125 on; MXFP4: bytes that mean 1 / 2 and 1 */
+        d->scales[i] = mx ? 0x7f7e : (uint16_t)(0x3000 + 64 * i);
+    for (int i = 0; i < IN / PER * ROWS / 4; i++)
         d->zeros[i] = 0x87654321u * (uint32_t)(i + 1);
     p.scales = d->scales;
-    p.zeros = gptq ? d->zeros : NULL;
-    p.groups = gptq ? IN / PER : 0;
-    p.group_size = gptq ? PER : 32;
+    p.zeros = groups && !f8 ? d->zeros : NULL;
+    p.groups = groups ? IN / PER : 0;
+    p.group_size = groups ? PER : 32;
+    p.scale_rows = f8 ? 1 : 0;
     return p;
 }
 

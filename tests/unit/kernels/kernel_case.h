@@ -79,6 +79,8 @@ bool kt_gemms_stop(void);
 /* Whether such a library may compute the gemms of the case. A library may round a bf16 c in
  * two steps. */
 bool kt_by_library(const mf_kernel_row *row);
+/* Whether kernels decode every type of stored weights. CUDA does not (graph/store/stored.h). */
+bool kt_decodes_all(void);
 /* Adds the recorded fault to the results, and clears it. */
 void kt_faulted(mf_kt *t);
 /* A copy of these bytes in memory that kernels may read. */

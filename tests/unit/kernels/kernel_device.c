@@ -23,6 +23,12 @@ bool kt_by_library(const mf_kernel_row *row)
     return (gemm || strcmp(row->kernel, "pack_weights") == 0) && !kt_gemms_stop();
 }
 
+bool kt_decodes_all(void)
+{
+    const mf_device *d = mf_test_device();
+    return !d || strcmp(mf_device_name(d), "strict") == 0;
+}
+
 static mf_kt *now;
 static const mf_kernels *like;
 static char *copies[MF_KT_BLOCKS], *fault;

@@ -14,8 +14,8 @@
 
 /* One array per family of ops. */
 static const mf_op_row *const families[] = {
-    mf_op_cases_gemm,  mf_op_cases_layers, mf_op_cases_store,   mf_op_cases_elementwise,
-    mf_op_cases_shape, mf_op_cases_index,  mf_op_cases_routing,
+    mf_op_cases_attention,   mf_op_cases_gemm,  mf_op_cases_layers, mf_op_cases_store,
+    mf_op_cases_elementwise, mf_op_cases_shape, mf_op_cases_index,  mf_op_cases_routing,
 };
 
 enum { MAX_ROWS = 1000 };

@@ -140,6 +140,7 @@ typedef struct mf_op_row {
 } mf_op_row;
 
 extern const mf_op_row mf_op_cases_gemm[];
+extern const mf_op_row mf_op_cases_attention[];
 extern const mf_op_row mf_op_cases_layers[];
 extern const mf_op_row mf_op_cases_store[];
 extern const mf_op_row mf_op_cases_elementwise[];

@@ -56,6 +56,17 @@ static void refused(const char *text, const char *why)
     mf_arena_free(arena);
 }
 
+/* Parts of messages about quantization_config. */
+#define QUANTIZED                                                                              \
+    "expected quant_method mxfp4, fp8, fbgemm_fp8, compressed-tensors (float-quantized, or "   \
+    "pack-quantized of 4 bits), gptq of 4 or 8 bits in format gptq or gptq_v2, or awq of 4 "   \
+    "bits in version gemm, found "
+#define GPTQMODEL "GPTQModel writes 4 and 8 bits in format gptq"
+#define COMPRESSED                                                                             \
+    "AutoModelForCausalLM.from_pretrained('FOLDER', "                                          \
+    "quantization_config=CompressedTensorsConfig(dequantize=True)).save_pretrained('NEW') of " \
+    "transformers writes plain weights"
+
 START_TEST(values_that_are_refused)
 {
     static const struct {
@@ -64,36 +75,59 @@ START_TEST(values_that_are_refused)
         {LLAMA ",\"rope_theta\":0.5", "rope_theta: expected a number from 1 to 1e9, found 0.5"},
         {LLAMA ",\"rope_parameters\":{\"rope_theta\":1e10}",
          "rope_theta: expected a number from 1 to 1e9, found 1e+10"},
-        {LLAMA ",\"quantization_config\":{\"quant_method\":\"awq\",\"bits\":4}",
-         "quantization_config: expected quant_method mxfp4, or gptq of 4 bits in format gptq, "
-         "found awq; take the folder that it was made of; 'moefw quantize' makes 4 bits of its "
-         "run"},
-        {LLAMA ",\"quantization_config\":{\"quant_method\":\"gptq\",\"bits\":8}",
-         "quantization_config: expected quant_method mxfp4, or gptq of 4 bits in format gptq, "
-         "found gptq of 8 bits in format gptq; GPTQModel writes 4 bits in format gptq"},
+        {LLAMA ",\"quantization_config\":{\"quant_method\":\"awq\",\"bits\":8}",
+         "quantization_config: " QUANTIZED
+         "awq of 8 bits in version gemm; GPTQModel writes its "
+         "weights in format gptq"},
+        {LLAMA ",\"quantization_config\":{\"quant_method\":\"awq\",\"bits\":4,"
+               "\"version\":\"gemv\",\"zero_point\":false}",
+         "quantization_config: " QUANTIZED "awq of 4 bits in version gemv without zero points; "
+         "GPTQModel writes its weights in format gptq"},
+        {LLAMA ",\"quantization_config\":{\"quant_method\":\"gptq\",\"bits\":3}",
+         "quantization_config: " QUANTIZED "gptq of 3 bits in format gptq; " GPTQMODEL},
         {LLAMA ",\"quantization_config\":{\"quant_method\":\"gptq\",\"bits\":4,"
-               "\"checkpoint_format\":\"gptq_v2\"}",
-         "quantization_config: expected quant_method mxfp4, or gptq of 4 bits in format gptq, "
-         "found gptq of 4 bits in format gptq_v2; GPTQModel writes 4 bits in format gptq"},
+               "\"checkpoint_format\":\"marlin\"}",
+         "quantization_config: " QUANTIZED "gptq of 4 bits in format marlin; " GPTQMODEL},
         {LLAMA ",\"quantization_config\":{\"quant_method\":\"gptq\",\"bits\":4,"
-               "\"format\":\"gptq_v2\"}",
-         "quantization_config: expected quant_method mxfp4, or gptq of 4 bits in format gptq, "
-         "found gptq of 4 bits in format gptq_v2; GPTQModel writes 4 bits in format gptq"},
+               "\"format\":\"marlin\",\"group_size\":0.5}",
+         "quantization_config: " QUANTIZED "gptq of 4 bits in format marlin; " GPTQMODEL},
         {LLAMA ",\"quantization_config\":{\"bits\":4}",
-         "quantization_config: expected quant_method mxfp4, or gptq of 4 bits in format gptq, "
-         "found no quant_method; take the folder that it was made of; 'moefw quantize' makes 4 "
-         "bits of its run"},
+         "quantization_config: " QUANTIZED "no quant_method; take the folder that it was made "
+                                           "of; 'moefw quantize' makes 4 bits of "
+         "its run"},
         {LLAMA
-         ",\"quantization_config\":{\"quant_method\":\"fp8\",\"weight_block_size\":[128,128]}",
-         "quantization_config: expected quant_method mxfp4, or gptq of 4 bits in format gptq, "
-         "found fp8; AutoModelForCausalLM.from_pretrained('FOLDER', "
+         ",\"quantization_config\":{\"quant_method\":\"fp8\",\"weight_block_size\":[128]}",
+         "quantization_config: " QUANTIZED
+         "fp8 with another weight_block_size than two numbers from 1 on; "
+         "AutoModelForCausalLM.from_pretrained('FOLDER', "
          "quantization_config=FineGrainedFP8Config(dequantize=True)).save_pretrained('NEW') of "
          "transformers writes plain weights"},
+        {LLAMA ",\"quantization_config\":{\"quant_method\":\"bitsandbytes\"}",
+         "quantization_config: " QUANTIZED
+         "bitsandbytes; AutoModelForCausalLM.from_pretrained('FOLDER').dequantize()"
+         ".save_pretrained('NEW') of transformers writes plain weights"},
         {LLAMA ",\"compression_config\":{\"quant_method\":\"compressed-tensors\"}",
-         "compression_config: expected quant_method mxfp4, or gptq of 4 bits in format gptq, "
-         "found compressed-tensors; AutoModelForCausalLM.from_pretrained('FOLDER', "
-         "quantization_config=CompressedTensorsConfig(dequantize=True)).save_pretrained('NEW') "
-         "of transformers writes plain weights"},
+         "compression_config: " QUANTIZED
+         "compressed-tensors without config_groups; " COMPRESSED},
+        {LLAMA ",\"quantization_config\":{\"quant_method\":\"compressed-tensors\",\"format\":"
+               "\"int-quantized\",\"config_groups\":{\"a\":{\"weights\":{\"num_bits\":8,"
+               "\"type\":\"int\",\"strategy\":\"channel\"}}}}",
+         "quantization_config: " QUANTIZED
+         "compressed-tensors int-quantized of 8 bits, type int, "
+         "strategy channel, actorder static; " COMPRESSED},
+        {LLAMA ",\"quantization_config\":{\"quant_method\":\"compressed-tensors\",\"format\":"
+               "\"pack-quantized\",\"config_groups\":{\"a\":{\"weights\":{\"num_bits\":4,"
+               "\"type\":\"int\",\"strategy\":\"group\",\"actorder\":\"group\"}}}}",
+         "quantization_config: " QUANTIZED
+         "compressed-tensors pack-quantized of 4 bits, type int, "
+         "strategy group, actorder group; " COMPRESSED},
+        {LLAMA ",\"quantization_config\":{\"quant_method\":\"compressed-tensors\",\"format\":"
+               "\"dense\",\"sparsity_config\":{\"format\":\"sparse-24-bitmask\"}}",
+         "quantization_config: " QUANTIZED
+         "compressed-tensors with sparsity sparse-24-bitmask; " COMPRESSED},
+        {LLAMA ",\"quantization_config\":{\"quant_method\":\"compressed-tensors\",\"format\":"
+               "\"pack-quantized\",\"transform_config\":{\"config_groups\":{\"a\":{}}}}",
+         "quantization_config: " QUANTIZED "compressed-tensors with transforms; " COMPRESSED},
         {GPT2 ",\"add_cross_attention\":true", "add_cross_attention: expected false"},
         {BERT ",\"problem_type\":\"regression\"",
          "problem_type: expected single_label_classification"},
@@ -119,6 +153,32 @@ START_TEST(values_that_are_refused)
          "mlp_layer_types: expected dense or sparse for each of 2 blocks"},
         {"\"model_type\":\"exaone_moe\",\"sliding_window_pattern\":\"LLG\"",
          "sliding_window_pattern: expected a whole number from 1 to 1024"},
+        {"\"model_type\":\"dbrx\",\"attn_config\":3",
+         "attn_config: expected null or an object"},
+        {"\"model_type\":\"dbrx\",\"ffn_config\":{\"ffn_act_fn\":{\"name\":\"gelu\"}}",
+         "ffn_config.ffn_act_fn.name: expected silu|swish, found 'gelu'"},
+        {"\"model_type\":\"dbrx\",\"ffn_config\":{\"moe_normalize_expert_weights\":0.5}",
+         "ffn_config.moe_normalize_expert_weights: expected null, or a number from 1 to 100, "
+         "found 0.5"},
+        {"\"model_type\":\"dbrx\",\"attn_config\":{\"clip_qkv\":-1}",
+         "attn_config.clip_qkv: expected null, or a number above 0 up to 1e6, found -1"},
+        {"\"model_type\":\"llama4\"",
+         "text_config: expected an object, the keys of the text model"},
+        {"\"model_type\":\"llama4\",\"tie_word_embeddings\":true,\"text_config\":{}",
+         "tie_word_embeddings: expected the value of text_config.tie_word_embeddings"},
+        {"\"model_type\":\"llama4\",\"text_config\":{\"layer_types\":[\"other\"]}",
+         "text_config: layer_types: expected chunked_attention or full_attention for each of "
+         "48 "
+         "blocks"},
+        {"\"model_type\":\"olmo3\",\"rope_parameters\":{\"rope_theta\":5}",
+         "rope_parameters: expected only full_attention and sliding_attention, found "
+         "rope_theta"},
+        {"\"model_type\":\"olmo3\",\"rope_parameters\":{\"sliding_attention\":{\"rope_type\":"
+         "\"linear\",\"factor\":2}}",
+         "rope_parameters: sliding_attention: expected rope_type default, found 'linear'"},
+        {"\"model_type\":\"olmo3\",\"rope_parameters\":{\"full_attention\":{}},"
+         "\"rope_scaling\":{\"type\":\"linear\"}",
+         "rope_scaling: expected null, because rope_parameters has full_attention"},
         {DEEPSEEK ",\"num_key_value_heads\":1",
          "num_key_value_heads: expected num_attention_heads"},
     };

@@ -58,11 +58,15 @@ static double error_of(const double *h, const float *a, const float *b)
 /* Readers of the layout must decode the packed words to the same values, bit for bit. */
 static void same_as_read(const mf_int4 *w, const float *values)
 {
-    const mf_packed p = {.form = MF_FORM_GPTQ,
-                         .out = w->out,
+    const mf_packed p = {.out = w->out,
                          .in = w->in,
-                         .groups = w->groups,
-                         .part = {w->words, w->zeros, w->scales, w->group_of}};
+                         .part = {.type = MF_STORED_GPTQ4,
+                                  .rows = w->out,
+                                  .groups = w->groups,
+                                  .data = w->words,
+                                  .zeros = w->zeros,
+                                  .scales = w->scales,
+                                  .group_of = w->group_of}};
     ck_assert_int_eq(mf_packed_judge(&p, "w"), MF_OK);
     for (int o = 0; o < OUT; o++)
         for (int i = 0; i < IN; i++)

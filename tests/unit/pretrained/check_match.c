@@ -106,9 +106,11 @@ typedef struct entry {
 } entry;
 
 /* Matches the tensors of a sorted list that ends with an entry without a name. */
-static int match(const mf_family_rule *rules, const mf_store *s, const entry *list,
-                 mf_ledger *ret)
+static int match_packed(const mf_family_rule *rules, const mf_packing *packing,
+                        const mf_store *s, const entry *list, mf_ledger *ret)
 {
+    mf_keys keys = sizes;
+    keys.packing = *packing;
     const mf_family family = {.name = "ours", .rules = rules};
     mf_st_tensor tensors[MOST];
     const mf_st_tensor *all[MOST];
@@ -121,7 +123,13 @@ static int match(const mf_family_rule *rules, const mf_store *s, const entry *li
         memcpy(tensors[n].shape, list[n].shape, sizeof list[n].shape);
         all[n] = &tensors[n];
     }
-    return mf_match_tensors(&family, &sizes, s, "folder", all, n, ret);
+    return mf_match_tensors(&family, &keys, s, "folder", all, n, ret);
+}
+
+static int match(const mf_family_rule *rules, const mf_store *s, const entry *list,
+                 mf_ledger *ret)
+{
+    return match_packed(rules, &(const mf_packing){0}, s, list, ret);
 }
 
 #define END_OF_RULES                                                                           \
@@ -180,19 +188,20 @@ START_TEST(tensors_that_do_not_fit)
          {{"one.weight", MF_ST_F32, 2, {8, 16}}, {"two.weight", MF_ST_BF16, 2, {8, 16}}}},
         {"folder: tensor 'one.qzeros' is missing, a part of one.weight",
          {{"one.qweight", MF_ST_I32, 2, {2, 8}}}},
-        {"folder: tensor 'rows.qweight': expected a matrix whose sides 8 divides",
+        {"folder: tensor 'rows.qweight': expected a matrix whose outputs 8 divides and "
+         "whose inputs 8 divides",
          {{"rows.g_idx", MF_ST_I32, 1, {16}},
           {"rows.qweight", MF_ST_I32, 2, {2, 6}},
           {"rows.qzeros", MF_ST_I32, 2, {1, 1}},
           {"rows.scales", MF_ST_F16, 2, {1, 6}}}},
-        {"folder: tensor 'one.qzeros': expected I32 of rank 2 [2,...,1] for a weight of this "
-         "size",
+        {"folder: tensor 'one.qzeros': expected I32 of shape [2,1] for a weight of this "
+         "size, found I32 of shape [1,1]",
          {{"one.g_idx", MF_ST_I32, 1, {16}},
           {"one.qweight", MF_ST_I32, 2, {2, 8}},
           {"one.qzeros", MF_ST_I32, 2, {1, 1}},
           {"one.scales", MF_ST_F16, 2, {2, 8}}}},
-        {"folder: tensor 'x_proj_scales': expected U8 of rank 3 [2,...,1] for a weight of this "
-         "size",
+        {"folder: tensor 'x_proj_scales': expected U8 of shape [2,4,1] for a weight of this "
+         "size, found U8 of shape [2,4,2]",
          {{"x_proj_blocks", MF_ST_U8, 4, {2, 4, 1, 16}},
           {"x_proj_scales", MF_ST_U8, 3, {2, 4, 2}}}},
         {"folder: tensor 'y_proj_blocks': expected weights of experts whose inputs 32 divides",
@@ -207,6 +216,98 @@ START_TEST(tensors_that_do_not_fit)
         const int rc = match(rules, s, cases[i].list, &ledger);
         ck_assert_msg(rc == MF_EINPUT, "case %zu: %d", i, rc);
         ck_assert_str_eq(mf_error_message(), cases[i].why);
+    }
+    mf_store_free(s);
+}
+END_TEST
+
+/* Weights of other forms whose tensors do not fit the matrix w [8,16]. The names of the tensors
+ * determine the form. */
+START_TEST(forms_that_do_not_fit)
+{
+    static const mf_family_rule rules[] = {{"w.weight", "w", MF_PART_ALL, 0, NULL},
+                                           END_OF_RULES};
+    static const struct {
+        const char *why;
+        mf_packing packing;
+        entry list[MOST];
+    } cases[] = {
+        {"tensor 'w.weight_scale_inv' is missing, a part of w.weight",
+         {.block = {4, 4}},
+         {{"w.weight", MF_ST_F8_E4M3, 2, {8, 16}}}},
+        {"tensor 'w.weight_scale_inv': expected F16 or BF16 or F32 of shape [2,4] (blocks of 5 "
+         "x "
+         "5) for a weight of this size, found F32 of shape [2,3]",
+         {.block = {5, 5}},
+         {{"w.weight", MF_ST_F8_E4M3, 2, {8, 16}},
+          {"w.weight_scale_inv", MF_ST_F32, 2, {2, 3}}}},
+        {"tensor 'w.weight_scale_inv': expected F16 or BF16 or F32 of shape [2,4] (blocks of 5 "
+         "x "
+         "5) for a weight of this size, found U8 of shape [2,4]",
+         {.block = {5, 5}},
+         {{"w.weight", MF_ST_F8_E5M2, 2, {8, 16}},
+          {"w.weight_scale_inv", MF_ST_U8, 2, {2, 4}}}},
+        {"tensor 'w.weight_scale': expected F16 or BF16 or F32 of shape [8,1] or [1], since "
+         "there "
+         "are no blocks, for a weight of this size, found BF16 of shape [16,1]",
+         {.bits = 0},
+         {{"w.weight", MF_ST_F8_E4M3, 2, {8, 16}}, {"w.weight_scale", MF_ST_BF16, 2, {16, 1}}}},
+        {"tensor 'w.weight': expected F8_E5M2 or F8_E4M3 of shape [8,16] for a weight of this "
+         "size, found F8_E4M3 of shape [16,8]",
+         {.bits = 0},
+         {{"w.weight", MF_ST_F8_E4M3, 2, {16, 8}}, {"w.weight_scale", MF_ST_BF16, 2, {16, 1}}}},
+        {"tensor 'w.weight_shape' is missing, a part of w.weight",
+         {.bits = 0},
+         {{"w.weight_packed", MF_ST_I32, 2, {8, 2}},
+          {"w.weight_scale", MF_ST_BF16, 2, {8, 2}}}},
+        {"tensor 'w.weight_scale': expected groups of one size, which 8 divides, of 16 inputs, "
+         "found 4 groups",
+         {.bits = 0},
+         {{"w.weight_packed", MF_ST_I32, 2, {8, 2}},
+          {"w.weight_scale", MF_ST_BF16, 2, {8, 4}},
+          {"w.weight_shape", MF_ST_I64, 1, {2}}}},
+        {"tensor 'w.weight_zero_point': expected I32 of shape [1,2] for a weight of this size, "
+         "found I32 of shape [8,2]",
+         {.bits = 0},
+         {{"w.weight_packed", MF_ST_I32, 2, {8, 2}},
+          {"w.weight_scale", MF_ST_BF16, 2, {8, 2}},
+          {"w.weight_shape", MF_ST_I64, 1, {2}},
+          {"w.weight_zero_point", MF_ST_I32, 2, {8, 2}}}},
+        {"tensor 'w.scales': expected scales of 2 groups, since group_size of "
+         "quantization_config is 8, found 1",
+         {.awq = true, .group_size = 8},
+         {{"w.qweight", MF_ST_I32, 2, {16, 1}},
+          {"w.qzeros", MF_ST_I32, 2, {1, 1}},
+          {"w.scales", MF_ST_F16, 2, {1, 8}}}},
+        {"tensor 'w.qweight': expected I32 of shape [16,1] for a weight of this size, found "
+         "I32 "
+         "of shape [2,8]",
+         {.awq = true, .group_size = 8},
+         {{"w.qweight", MF_ST_I32, 2, {2, 8}},
+          {"w.qzeros", MF_ST_I32, 2, {2, 1}},
+          {"w.scales", MF_ST_F16, 2, {2, 8}}}},
+        {"tensor 'w.qweight': expected I32 of shape [4,8] for a weight of this size, found I32 "
+         "of shape [2,8]",
+         {.bits = 8},
+         {{"w.qweight", MF_ST_I32, 2, {2, 8}},
+          {"w.qzeros", MF_ST_I32, 2, {2, 1}},
+          {"w.scales", MF_ST_F16, 2, {2, 8}}}},
+        {"tensor 'w.scales': expected scales of 3 groups, since group_size of "
+         "quantization_config is 6, found 2",
+         {.group_size = 6},
+         {{"w.qweight", MF_ST_I32, 2, {2, 8}},
+          {"w.qzeros", MF_ST_I32, 2, {2, 1}},
+          {"w.scales", MF_ST_F16, 2, {2, 8}}}},
+    };
+    mf_store *s = mf_store_new();
+    mf_ledger ledger;
+    declare(s, "w", mf_shape2(8, 16));
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char expected[512];
+        const int rc = match_packed(rules, &cases[i].packing, s, cases[i].list, &ledger);
+        snprintf(expected, sizeof expected, "folder: %s", cases[i].why);
+        ck_assert_msg(rc == MF_EINPUT, "case %zu: %d", i, rc);
+        ck_assert_str_eq(mf_error_message(), expected);
     }
     mf_store_free(s);
 }
@@ -313,6 +414,7 @@ static Suite *suite(void)
     tcase_add_test(t, pairs_of_rows);
     tcase_add_test(t, rows_of_two_parameters);
     tcase_add_test(t, tensors_that_do_not_fit);
+    tcase_add_test(t, forms_that_do_not_fit);
     tcase_add_test(t, transposed_weights_of_four_bits);
     tcase_add_test(t, values_of_blocks);
     suite_add_tcase(s, t);

@@ -230,13 +230,24 @@ static void compare_auxiliary(const golden *g, mf_session *s, const mf_tokens *t
 
 /* ---- backward ---- */
 
+/* The values of a tensor. In a folder with more than the text model its name has another
+ * beginning than in the golden values, which are those of the text model. */
+static double *values_in_whole(const mf_st_file *f, const char *name, uint64_t *ret_n)
+{
+    char other[256];
+    double *x = values_of(f, name, ret_n);
+    if (x) return x;
+    snprintf(other, sizeof other, "language_model.%.200s", name);
+    return values_of(f, other, ret_n);
+}
+
 /* The norm of a tensor without the elements begin .. end. These are skipped because torch
  * computes no gradient for the embedding of the padding token, even if it occurs as a
  * real token. */
 static double norm_of(const mf_st_file *f, const char *name, uint64_t begin, uint64_t end)
 {
     uint64_t n = 0;
-    double *x = values_of(f, name, &n), sum = 0;
+    double *x = values_in_whole(f, name, &n), sum = 0;
     char old[256];
     const char *norm = strstr(name, "LayerNorm.");
     if (!x && norm) { /* the golden values use the newer names */
@@ -252,6 +263,13 @@ static double norm_of(const mf_st_file *f, const char *name, uint64_t begin, uin
     return sqrt(sum);
 }
 
+/* The keys of the text model in a config.json. */
+static const mf_json *text_keys(const mf_json *config)
+{
+    const mf_json *text = mf_json_get(config, "text_config");
+    return text ? text : config;
+}
+
 /* Whether the padding token occurs as a real token of the text. Then, if the embedding is also
  * the head, torch leaves the text's tokens out of the gradient of the embedding, and the head's
  * part out of that row. */
@@ -263,7 +281,7 @@ static bool has_padding_token(const golden *g)
     bool has = false;
     snprintf(path, sizeof path, "%s/config.json", g->hf);
     mf_json *config = read_json(path);
-    mf_json_int(mf_json_get(config, "pad_token_id"), &row);
+    mf_json_int(mf_json_get(text_keys(config), "pad_token_id"), &row);
     double *ids = values_of(g->file, "input_ids", &n),
            *mask = values_of(g->file, "attention_mask", &m);
     for (uint64_t i = 0; ids && row >= 0 && i < n; i++)
@@ -285,7 +303,7 @@ static int64_t padding_row(const golden *g)
     bool tied = true;
     mf_json_bool(mf_json_get(config, "tie_word_embeddings"), &tied);
     if (((!type || strcmp(type, "bert") != 0) && tied) ||
-        !mf_json_int(mf_json_get(config, "pad_token_id"), &row))
+        !mf_json_int(mf_json_get(text_keys(config), "pad_token_id"), &row))
         row = -1;
     mf_json_free(config);
     return row;
@@ -455,6 +473,43 @@ static void compare_export(const golden *g, const char *run)
     mf_list_free(names, n);
 }
 
+/* If a folder is in the set formats, an export with a type has plain weights, and computes
+ * the same values. */
+static void compare_plain(const golden *g, const char *run)
+{
+    const mf_session_options o = {.no_data = true};
+    const mf_load_change change = {.step = -1};
+    const mf_export_options f32 = {.adapters = MF_EXPORT_MERGED, .dtype = MF_ST_F32};
+    const char *folder = scratch_path("plain"), *again = scratch_path("again");
+    mf_import_report report = {0};
+    mf_session *s = NULL;
+    mf_tokens t = {0};
+    int64_t tensors, step;
+    if (!strstr(g->folder, "/formats/")) return;
+    mf_remove_tree(folder);
+    mf_remove_tree(again);
+    must(mf_export_hf(run, folder, &f32, &tensors));
+    char *path = mf_path_join(folder, "model.safetensors"),
+         *config = mf_path_join(folder, "config.json");
+    mf_st_file *f = NULL;
+    must(mf_st_open(path, &f));
+    for (size_t i = 0; i < mf_st_count(f); i++)
+        ck_assert_int_eq(mf_st_at(f, i)->dtype, MF_ST_F32);
+    mf_st_close(f);
+    mf_json *json = read_json(config);
+    ck_assert_ptr_null(mf_json_get(json, "quantization_config"));
+    mf_json_free(json);
+    mf_free(path);
+    mf_free(config);
+    must(mf_import(folder, NULL, again, &report));
+    must(mf_load_run_as(again, &o, &change, &s, &step));
+    must(mf_tokens_read(g->values, s, &t));
+    compare_forward(g, s, &t);
+    mf_tokens_free(&t);
+    mf_session_close(s);
+    mf_free(report.run);
+}
+
 /* ---- cases ---- */
 
 static bool has_family(const char *hf)
@@ -489,6 +544,7 @@ static void check_folder(const char *folder)
         if (t.labelled) compare_backward(&g, run, s, &t);
         compare_greedy(&g, run);
         compare_export(&g, run);
+        compare_plain(&g, run);
         mf_tokens_free(&t);
         mf_session_close(s);
         mf_free(report.run);
@@ -543,6 +599,7 @@ static void find_folders(void)
     char one[PATH];
     add_part(source ? source : ".", "tests/golden/pretrained");
     add_part(source ? source : ".", "tests/golden/pretrained/families");
+    add_part(source ? source : ".", "tests/golden/pretrained/formats");
     if (reference) add_part(reference, "tiny");
     if (reference) add_part(reference, "stories");
     for (const char *at = draws ? draws : ""; *at;) {

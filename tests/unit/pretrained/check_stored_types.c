@@ -128,9 +128,15 @@ START_TEST(four_bits)
         weight[3] |= i << 4 * i;
     scales[3] = 0x3800;     /* .5 */
     scales[8 + 3] = 0x4000; /* 2 */
-    mf_packed p = {.form = MF_FORM_GPTQ, .out = 8, .in = 8, .groups = 2};
-    void *const gptq[] = {weight, zeros, scales, group};
-    memcpy(p.part, gptq, sizeof gptq);
+    mf_packed p = {.out = 8,
+                   .in = 8,
+                   .part = {.type = MF_STORED_GPTQ4,
+                            .rows = 8,
+                            .groups = 2,
+                            .data = weight,
+                            .zeros = zeros,
+                            .scales = scales,
+                            .group_of = group}};
     must(mf_packed_judge(&p, "g_idx"));
     ck_assert(mf_packed_at(&p, 0, 3, 0) == -3.5f && mf_packed_at(&p, 0, 3, 7) == 0);
     ck_assert(mf_packed_at(&p, 0, 3, 1) == 0 && mf_packed_at(&p, 0, 3, 4) == 6);
@@ -139,13 +145,105 @@ START_TEST(four_bits)
     ck_assert_str_eq(mf_error_message(),
                      "tensor 'g_idx': expected groups from 0 to 1, found 2");
     uint8_t blocks[16] = {0x21, 0xf7}, exponents[1] = {130};
-    p = (mf_packed){.form = MF_FORM_MXFP4, .out = 1, .in = 32, .part = {blocks, exponents}};
+    p = (mf_packed){
+        .out = 1,
+        .in = 32,
+        .part = {.type = MF_STORED_MXFP4, .rows = 1, .data = blocks, .scales = exponents}};
     ck_assert(mf_packed_at(&p, 0, 0, 0) == 4 && mf_packed_at(&p, 0, 0, 1) == 8);
     ck_assert(mf_packed_at(&p, 0, 0, 2) == 48 && mf_packed_at(&p, 0, 0, 3) == -48);
     exponents[0] = 0;
     ck_assert(mf_packed_at(&p, 0, 0, 1) == 0x1p-127f);
     exponents[0] = 255;
     ck_assert(isnan(mf_packed_at(&p, 0, 0, 1)) && isnan(mf_packed_at(&p, 0, 0, 31)));
+}
+END_TEST
+
+/* Numbers of eight bits, computed by hand from sign, exponent and mantissa. Blocks have two
+ * rows and three inputs; the last blocks are not full. */
+START_TEST(eight_bits)
+{
+    static const struct {
+        mf_stored_type type;
+        uint8_t code;
+        float value;
+    } cases[] = {{MF_STORED_F8_E4M3, 0x38, 1},
+                 {MF_STORED_F8_E4M3, 0xb9, -1.125f},
+                 {MF_STORED_F8_E4M3, 0x7e, 448},
+                 {MF_STORED_F8_E4M3, 0x01, 0x1p-9f},
+                 {MF_STORED_F8_E4M3, 0x87, -7 * 0x1p-9f},
+                 {MF_STORED_F8_E4M3, 0x08, 0x1p-6f},
+                 {MF_STORED_F8_E4M3, 0x80, -0.0f},
+                 {MF_STORED_F8_E4M3, 0x7f, NAN},
+                 {MF_STORED_F8_E4M3, 0xff, NAN},
+                 {MF_STORED_F8_E5M2, 0x3c, 1},
+                 {MF_STORED_F8_E5M2, 0xc1, -2.5f},
+                 {MF_STORED_F8_E5M2, 0x7b, 57344},
+                 {MF_STORED_F8_E5M2, 0x01, 0x1p-16f},
+                 {MF_STORED_F8_E5M2, 0xfc, -INFINITY},
+                 {MF_STORED_F8_E5M2, 0x7d, NAN}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        uint8_t codes[3 * 5] = {0};
+        const float scales[] = {1, 2, 4, 8};
+        const mf_packed p = {.out = 3,
+                             .in = 5,
+                             .part = {.type = cases[i].type,
+                                      .rows = 3,
+                                      .scale_rows = 2,
+                                      .group_size = 3,
+                                      .groups = 2,
+                                      .scale_type = MF_SCALE_F32,
+                                      .data = codes,
+                                      .scales = scales}};
+        for (int at = 0; at < 15; at++) {
+            const int o = at / 5, in = at % 5;
+            const float scale = scales[o / 2 * 2 + in / 3], expected = cases[i].value * scale;
+            codes[at] = cases[i].code;
+            const float found = mf_packed_at(&p, 0, o, in);
+            ck_assert_msg(
+                isnan(expected) ? isnan(found)
+                                : found == expected && !signbit(found) == !signbit(expected),
+                "case %zu at %d: %g, expected %g", i, at, (double)found, (double)expected);
+        }
+    }
+}
+END_TEST
+
+/* Codes of AWQ and of compressed-tensors, placed by hand for output 3, and for inputs 5
+ * and 13. */
+START_TEST(other_orders)
+{
+    uint32_t row[8] = {0}, zeros[2] = {0};
+    const uint16_t halves[16] = {[3] = 0x3800, [8 + 3] = 0x4000}, /* .5 and 2 in f16 */
+        bf16[16] = {[2 * 3] = 0x3f00, [2 * 3 + 1] = 0x4000};      /* the same in bf16 */
+    for (int i = 0; i < 8; i++)
+        row[i] = (uint32_t)(9 + i % 2) << 20; /* output 3 is in bits 20 .. 23 */
+    zeros[0] = 7u << 20, zeros[1] = 12u << 20;
+    const mf_packed awq = {.out = 8,
+                           .in = 8,
+                           .part = {.type = MF_STORED_AWQ4,
+                                    .rows = 8,
+                                    .groups = 2,
+                                    .group_size = 4,
+                                    .data = row,
+                                    .zeros = zeros,
+                                    .scales = halves}};
+    ck_assert(mf_packed_at(&awq, 0, 3, 2) == 1 && mf_packed_at(&awq, 0, 3, 3) == 1.5f);
+    ck_assert(mf_packed_at(&awq, 0, 3, 4) == -6 && mf_packed_at(&awq, 0, 3, 7) == -4);
+    uint32_t lines[2 * 8] = {[2 * 3] = 11u << 20, [2 * 3 + 1] = 3u << 20},
+                       points[2] = {6u << 12, 15u << 12};
+    mf_packed int4 = {.out = 8,
+                      .in = 16,
+                      .part = {.type = MF_STORED_INT4,
+                               .rows = 8,
+                               .groups = 2,
+                               .group_size = 8,
+                               .scale_type = MF_SCALE_BF16,
+                               .data = lines,
+                               .zeros = points,
+                               .scales = bf16}};
+    ck_assert(mf_packed_at(&int4, 0, 3, 5) == 2.5f && mf_packed_at(&int4, 0, 3, 13) == -24);
+    int4.part.zeros = NULL; /* then 8 is zero */
+    ck_assert(mf_packed_at(&int4, 0, 3, 5) == 1.5f && mf_packed_at(&int4, 0, 3, 13) == -10);
 }
 END_TEST
 
@@ -156,6 +254,8 @@ static Suite *suite(void)
     tcase_add_test(t, types);
     tcase_add_test(t, rounding);
     tcase_add_test(t, four_bits);
+    tcase_add_test(t, eight_bits);
+    tcase_add_test(t, other_orders);
     suite_add_tcase(s, t);
     return s;
 }

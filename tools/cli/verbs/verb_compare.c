@@ -15,6 +15,7 @@
 #include "cli/cli.h"
 #include "lab/compare/compare.h"
 #include "lab/compare/compare_search.h"
+#include "lab/result/result.h"
 #include "report/compare/compare.h"
 #include "report/terminal/progress.h"
 #include "report/terminal/terminal.h"
@@ -60,6 +61,17 @@ static const mf_cli_option options[] = {
      .lo = 0,
      .hi = 1e9,
      .help = "also the probability that a router is better than the baseline by more than X"},
+    {.name = "equivalent",
+     .kind = MF_CLI_TEXT,
+     .arg = "X",
+     .help = "also judge whether a router and the baseline are equal within X: .02nats, .01bpb "
+             "(bits per byte), 1points (of accuracy), or a number in the unit of the table; "
+             "better and worse then mean by more than X; to be given before the first result"},
+    {.name = "format",
+     .kind = MF_CLI_ENUM,
+     .arg = "FORM",
+     .choices = mf_compare_forms,
+     .help = "of the table that is printed: text, or one for a paper (text)"},
     {.name = "steps",
      .kind = MF_CLI_INT,
      .arg = "N",
@@ -255,6 +267,8 @@ static int read_call(const mf_cli *cli, mf_arena *arena, mf_compare_spec *s, sea
     s->seeds = (int32_t)mf_cli_int(cli, "seeds", s->seeds);
     s->most = (int32_t)mf_cli_int(cli, "most-seeds", 0);
     s->delta = mf_cli_real(cli, "delta", (double)NAN);
+    if (rc == MF_OK && mf_cli_text(cli, "equivalent", NULL))
+        rc = mf_margin_read(mf_cli_text(cli, "equivalent", NULL), &s->margin);
     s->jobs = (int32_t)mf_cli_int(cli, "jobs", 1);
     s->threads = mf_parallel_set_threads((int)mf_cli_int(cli, "threads", 0));
     s->unsafe_plugins = mf_cli_flag(cli, "allow-unsafe-plugins");
@@ -303,6 +317,11 @@ static int judge_failures(const mf_compare_table *t)
                        lacks, t->of->n_routers, lacks == 1 ? "has" : "have",
                        lacks == 1 ? "it" : "them", first->entry.label, first->refused);
     if (t->of->spec->search && judge_search(t->of->spec->search) != MF_OK) return MF_ERUN;
+    if (t->of->margin.value > 0 && isnan(t->margin) && t->complete)
+        return mf_fail(MF_EUSAGE,
+                       "--equivalent: this margin cannot be converted into %s, by "
+                       "which these runs are compared; expected it in that unit",
+                       mf_quality_name(t->by));
     for (int i = 0; i < t->n; i++) {
         failed += t->rows[i].failed;
         diverged += t->rows[i].diverged;
@@ -321,6 +340,15 @@ static int judge_failures(const mf_compare_table *t)
     return MF_OK;
 }
 
+/* Writes result.json. The table stands without it, so a failure is only a warning. */
+static void write_result(const mf_compare_table *t)
+{
+    char *path = mf_path_join(t->of->spec->out, "result.json");
+    if (!path || mf_result_write_comparison(t, path) != MF_OK)
+        mf_log(MF_LOG_WARN, "no result.json for moefw verify: %s", mf_error_message());
+    mf_free(path);
+}
+
 static int show(const mf_cli *cli, mf_compare *c)
 {
     mf_compare_table *t;
@@ -328,6 +356,7 @@ static int show(const mf_cli *cli, mf_compare *c)
     if (rc != MF_OK) return rc;
     if (t->complete) rc = mf_compare_looked(c); /* recorded before any result is shown */
     if (rc == MF_OK) rc = mf_compare_write(t);
+    if (rc == MF_OK && t->complete) write_result(t);
     if (rc == MF_OK && mf_cli_json(cli)) {
         mf_jw *w = mf_jw_new();
         const char *text = NULL;
@@ -340,10 +369,15 @@ static int show(const mf_cli *cli, mf_compare *c)
         mf_jw_free(w);
     } else if (rc == MF_OK) {
         write_report(c->spec->out);
-        if (c->spec->search) mf_search_print(c->spec->search, stdout);
         const mf_terminal terminal = mf_terminal_of(stdout);
-        mf_compare_print(t, stdout, mf_terminal_columns(&terminal));
-        puts(mf_shown_on(stdout, c->spec->out));
+        const mf_compare_form form = (mf_compare_form)mf_cli_enum(cli, "format", MF_FORM_TEXT);
+        if (form == MF_FORM_TEXT) {
+            if (c->spec->search) mf_search_print(c->spec->search, stdout);
+            mf_compare_print(t, stdout, mf_terminal_columns(&terminal));
+            puts(mf_shown_on(stdout, c->spec->out));
+        } else {
+            mf_compare_format(t, stdout, form);
+        }
     }
     if (rc == MF_OK) rc = judge_failures(t);
     mf_compare_table_free(t);
@@ -377,6 +411,13 @@ static void foretell(const mf_compare *c)
            "%d seeds show, in 4 of 5 comparisons, a difference of %.1f standard deviations of "
            "a difference within seeds",
            (int)c->spec->seeds, mf_t_detectable(c->spec->seeds, level, 0.8));
+    if (c->margin.value == 0) return;
+    char margin[MF_MARGIN_TEXT];
+    mf_log(MF_LOG_INFO,
+           "equality within %s is shown, in 4 of 5 comparisons of equal routers, if that "
+           "deviation is at most %.3g",
+           mf_margin_text(c->margin, margin),
+           c->margin.value / mf_equal_margin(c->spec->seeds, level, 0.8));
 }
 
 static int compare(const mf_cli *cli, const mf_compare_spec *s, watcher *w, int *ret_signal)

@@ -8,6 +8,7 @@
 #include "io/json.h"
 #include "base/text/shown.h"
 #include "cli/cli.h"
+#include "lab/result/result.h"
 #include "lab/swap/swap.h"
 #include "pretrained/import.h"
 #include "report/export/export.h"
@@ -16,6 +17,8 @@ static const mf_cli_form forms[] = {
     {"csv", "RUN...", 1, -1, "a table, one line for each line of metrics.jsonl"},
     {"mlflow", "RUN...", 1, -1,
      "runs of MLflow's file store: params, metrics, tags (mlflow ui --backend-store-uri DIR)"},
+    {"result", "RUN", 1, 1,
+     "result.json of a run, with which others can verify it (moefw verify)"},
     {"hf", "RUN", 1, 1,
      "a model folder of Hugging Face, of the form that the run was imported from, or else of a "
      "published form that can say the model"},
@@ -28,7 +31,8 @@ static const mf_cli_option options[] = {
      .letter = 'o',
      .kind = MF_CLI_TEXT,
      .arg = "PATH",
-     .help = "csv: a new file (else to stdout); mlflow: the store's folder, new or one that is "
+     .help = "csv: a new file (else to stdout); result: a new file (RUN/result.json); mlflow: "
+             "the store's folder, new or one that is "
              "(mlruns); hf, peft: a new folder; gguf: a new file NAME.gguf, or a folder"},
     {.name = "experiment",
      .of = "mlflow",
@@ -74,7 +78,7 @@ static const mf_cli_option options[] = {
      .kind = MF_CLI_TEXT,
      .arg = "FILE",
      .help = "hf, gguf: with --router: text of the fit, instead of the run's"},
-    MF_CLI_FORCE_OF("csv"),
+    MF_CLI_FORCE_OF("csv result"),
     MF_CLI_END};
 
 static int export_csv(const mf_cli *cli)
@@ -102,6 +106,18 @@ static int export_mlflow(const mf_cli *cli)
         if (rc == MF_OK) rc = mf_cli_put_name(cli, "export", path);
         mf_free(path);
     }
+    return rc;
+}
+
+static int export_result(const mf_cli *cli)
+{
+    const char *run = mf_cli_operand(cli, 0), *out = mf_cli_text(cli, "out", NULL);
+    char *own = out ? NULL : mf_path_join(run, "result.json");
+    const char *path = out ? out : own;
+    int rc = path ? mf_cli_new_file(cli, path) : MF_ENOMEM;
+    if (rc == MF_OK) rc = mf_result_write_run(run, path);
+    if (rc == MF_OK) rc = mf_cli_put_name(cli, "export", path);
+    mf_free(own);
     return rc;
 }
 
@@ -224,6 +240,7 @@ static int run(const mf_cli *cli)
     const char *what = mf_cli_action(cli);
     if (strcmp(what, "hf") == 0 || strcmp(what, "peft") == 0 || strcmp(what, "gguf") == 0)
         return export_model(cli);
+    if (strcmp(what, "result") == 0) return export_result(cli);
     return strcmp(what, "csv") == 0 ? export_csv(cli) : export_mlflow(cli);
 }
 

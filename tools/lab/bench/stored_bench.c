@@ -22,7 +22,23 @@
 #define PIECE  (256 << 10) /* bytes that one tile of the reading loop reads */
 #define AHEAD  4096        /* prefetch distance in bytes */
 
-static const char *const names[MF_STORED_TYPES] = {"f32", "bf16", "f16", "int4", "mxfp4"};
+/* Names, bits of a code, bytes of the scale of GROUP inputs (F8: of a block of GROUP x GROUP),
+ * and bits of a zero point. */
+static const struct {
+    const char *name;
+    int bits, scale, zero;
+} types[MF_STORED_TYPES] = {
+    [MF_STORED_F32] = {"f32", 32, 0, 0},        [MF_STORED_BF16] = {"bf16", 16, 0, 0},
+    [MF_STORED_F16] = {"f16", 16, 0, 0},        [MF_STORED_GPTQ4] = {"int4", 4, 2, 4},
+    [MF_STORED_MXFP4] = {"mxfp4", 4, 4, 0},     [MF_STORED_F8_E4M3] = {"f8_e4m3", 8, 4, 0},
+    [MF_STORED_F8_E5M2] = {"f8_e5m2", 8, 4, 0}, [MF_STORED_INT4] = {"int4_rows", 4, 2, 4},
+    [MF_STORED_GPTQ8] = {"int8", 8, 2, 8},      [MF_STORED_AWQ4] = {"int4_awq", 4, 2, 4},
+};
+
+static bool is_f8(mf_stored_type type)
+{
+    return type == MF_STORED_F8_E4M3 || type == MF_STORED_F8_E5M2;
+}
 
 /* Bytes of the arrays of a part. All are multiples of 64. */
 typedef struct layout {
@@ -32,11 +48,10 @@ typedef struct layout {
 static layout layout_of(mf_stored_type type)
 {
     const int64_t count = (int64_t)ROWS * IN;
-    layout l = {.data = count * 2};
-    if (type == MF_STORED_F32) l.data = count * 4;
-    if (type == MF_STORED_GPTQ4)
-        l = (layout){count / 2, count / GROUP * 2, count / GROUP / 2, 0};
-    if (type == MF_STORED_MXFP4) l = (layout){count / 2, count / 32, 0, 0};
+    layout l = {.data = count * types[type].bits / 8,
+                .scales = count / GROUP * types[type].scale,
+                .zeros = count / GROUP * types[type].zero / 8};
+    if (is_f8(type)) l.scales /= GROUP;
     l.all = l.data + l.scales + l.zeros;
     return l;
 }
@@ -68,10 +83,13 @@ static void draw(const bench *b)
         data[i] = b->type == MF_STORED_F32    ? (r & 0x80ffffff) | 0x3c000000
                   : b->type == MF_STORED_BF16 ? (r & 0x80ff80ff) | 0x3c003c00
                   : b->type == MF_STORED_F16  ? (r & 0x87ff87ff) | 0x20002000
+                  : is_f8(b->type)            ? r & 0xbfbfbfbf
                                               : r;
     }
     for (int64_t i = 0; i < b->l.scales / 4; i++)
-        scales[i] = b->type == MF_STORED_GPTQ4 ? 0x1c001c00 : 0x78797a7b;
+        scales[i] = b->type == MF_STORED_MXFP4 ? 0x78797a7b
+                    : is_f8(b->type)           ? 0x3c000000
+                                               : 0x1c001c00;
     for (int64_t i = 0; i < b->l.zeros / 4; i++)
         zeros[i] = 0x77777777;
 }
@@ -113,16 +131,18 @@ static int open(mf_stored_type type, bench *b)
 #endif
     for (int64_t i = 0; i < parts; i++) {
         const char *at = b->memory + i * b->l.all;
-        const bool gptq = type == MF_STORED_GPTQ4;
+        const bool groups = type > MF_STORED_F16 && type != MF_STORED_MXFP4;
         b->part[i] = (mf_stored_part){.type = type,
                                       .rows = ROWS,
                                       .first = i % PARTS * ROWS,
                                       .ld = IN,
                                       .data = at,
                                       .scales = b->l.scales ? at + b->l.data : NULL,
-                                      .zeros = gptq ? at + b->l.data + b->l.scales : NULL,
-                                      .groups = gptq ? IN / GROUP : 0,
-                                      .group_size = gptq ? GROUP : 32};
+                                      .zeros = b->l.zeros ? at + b->l.data + b->l.scales : NULL,
+                                      .scale_type = is_f8(type) ? MF_SCALE_F32 : MF_SCALE_F16,
+                                      .scale_rows = GROUP,
+                                      .groups = groups ? IN / GROUP : 0,
+                                      .group_size = groups ? GROUP : 32};
     }
     b->w = (mf_stored){b->experts, OUT, IN, PARTS, b->part, NULL};
     mf_rng_fill_normal(1, mf_rng_stream("bench.stored"), 0, b->x, CHOSEN * IN);
@@ -198,7 +218,7 @@ static int measure(mf_stored_type type, int pairs, bool bf16, mf_stored_bench *r
             whole[i] = m;
             share[i] = r / m;
         }
-        *ret = (mf_stored_bench){.type = names[type],
+        *ret = (mf_stored_bench){.type = types[type].name,
                                  .experts = b.experts,
                                  .out = OUT,
                                  .in = IN,

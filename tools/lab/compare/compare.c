@@ -496,6 +496,7 @@ static int prepare(mf_compare *c)
     int rc = judge_out(c->spec);
     if (rc == MF_OK) rc = mf_compare_plan_looks(c);
     if (rc == MF_OK) rc = read_routers(c);
+    if (rc == MF_OK) rc = mf_compare_margin_fits(c);
     if (rc == MF_OK) rc = read_dimensions(c, &dims);
     for (int i = 0; rc == MF_OK && i < c->n_routers; i++)
         rc = judge_model(c, &c->routers[i], &dims);

@@ -15,6 +15,7 @@
 
 #include "io/json.h"
 #include "lab/bench/router_list.h"
+#include "lab/equal.h"
 #include "lab/stats.h"
 #include "run/run_config.h"
 
@@ -30,6 +31,24 @@ typedef enum mf_equal {
 extern const char *const mf_equal_names[]; /* NULL-terminated */
 
 struct mf_search;
+
+/* The margin of --equivalent. In the unit of what is compared, or in nats, bits per byte, or
+ * points of accuracy (hundredths). */
+typedef enum mf_margin_unit {
+    MF_MARGIN_OWN,
+    MF_MARGIN_NATS,
+    MF_MARGIN_BITS,
+    MF_MARGIN_POINTS
+} mf_margin_unit;
+typedef struct mf_margin {
+    double value; /* 0: none */
+    mf_margin_unit unit;
+} mf_margin;
+/* Reads ".02", ".02nats", ".011bpb" or "1points". Fails with MF_EUSAGE. */
+int mf_margin_read(const char *text, mf_margin *ret);
+/* The same text again, in a buffer of the caller. */
+#define MF_MARGIN_TEXT 48
+const char *mf_margin_text(mf_margin m, char ret[MF_MARGIN_TEXT]);
 
 typedef struct mf_compare_spec {
     const char *config;       /* file or preset; NULL: the default preset */
@@ -50,6 +69,7 @@ typedef struct mf_compare_spec {
                           * not planned */
     double delta;        /* margin for the probability of being better by more than this; NaN:
                           * not requested */
+    mf_margin margin;    /* also judge whether routers are equal within this margin */
     int32_t jobs;        /* number of runs at the same time */
     int threads;         /* number of threads of all runs together */
     bool unsafe_plugins; /* whether the runs get --allow-unsafe-plugins */
@@ -139,8 +159,9 @@ typedef struct mf_compare {
      * their levels are added to the last entry. */
     mf_look looks[MF_LOOKS_MAX];
     int n_looks;
-    int32_t most; /* spec->most, or the value of the plan, which is fixed after a table
-                   * was shown */
+    /* of the spec, or of the plan, in which they are fixed after a table was shown */
+    int32_t most;
+    mf_margin margin;
 } mf_compare;
 
 /* The level of verdicts over all seeds. *ret_total: the level of all looks together. */
@@ -181,7 +202,11 @@ typedef enum mf_verdict {
     MF_VERDICT_NONE,
     MF_VERDICT_BETTER,
     MF_VERDICT_WORSE,
-    MF_VERDICT_UNKNOWN /* no seed has a result for both routers */
+    MF_VERDICT_UNKNOWN, /* no seed has a result for both routers */
+    /* only with a margin */
+    MF_VERDICT_EQUAL,
+    MF_VERDICT_OPEN /* neither equal within the margin nor outside of it is shown, or the margin
+                     * cannot be converted */
 } mf_verdict;
 
 typedef struct mf_compare_row {
@@ -196,7 +221,18 @@ typedef struct mf_compare_row {
     double p_better; /* probability of being better by more than spec->delta; NaN: no delta */
     /* better or worse if p_holm < level; with fewer than MF_VERDICT_SEEDS pairs there is no
      * verdict. A router with a diverged run is never called better. */
+    mf_verdict differs;
+    /* With a margin: equal, or better or worse by more than the margin, whichever of the three
+     * claims has p_margin_holm < level. A router with a diverged run is never called better or
+     * equal. Without a margin it is `differs`. */
     mf_verdict verdict;
+    mf_three_sided sides;
+    double p_margin, p_margin_holm; /* the smallest p of `sides`; NaN: no margin */
+    double equal_lo, equal_hi;      /* 1 - 2 level interval of the difference */
+    /* number of seeds at which equality within the margin has power .8 if the routers are
+     * equal, from the upper 80 % limit of the deviation; 0: over 1000; -1: unknown, or shown to
+     * be beyond the margin */
+    int seeds_equal;
     int rank;         /* rank by mean, 1 is best; 0: no result */
     double mean_rank; /* over the seeds for which all routers have results */
     /* number of seeds at which the test, at level / compared, has power .8 if the true effect
@@ -215,7 +251,13 @@ typedef struct mf_compare_table {
     double level, level_total;
     double detectable; /* the smallest effect d_z that this number of seeds detects with
                         * power .8 */
-    mf_quality by;     /* of->by; the loss if a run does not have this quality */
+    /* The margin in the unit of `by`; NaN: there is none, or it cannot be converted, because
+     * runs have different tokenizers, or no run has a result in its unit. */
+    double margin;
+    double deviation; /* median over the rows of the deviation of differences; NaN: none */
+    double
+        nats_per_bit; /* task loss / bits per byte; NaN: not known, or not equal in all runs */
+    mf_quality by;    /* of->by; the loss if a run does not have this quality */
     bool complete;
 } mf_compare_table;
 
@@ -235,5 +277,15 @@ int mf_compare_write(const mf_compare_table *t);
 /* Prints the table. columns: width of the terminal. If the table is wider, it is printed in
  * three parts, each at most 80 columns wide. 0: no limit. */
 void mf_compare_print(const mf_compare_table *t, FILE *out, int columns);
+/* Prints the table for a paper: LaTeX (booktabs and siunitx), CSV (RFC 4180), or Markdown. The
+ * caption tells seeds, level, looks and correction; CSV has none. */
+typedef enum mf_compare_form {
+    MF_FORM_TEXT,
+    MF_FORM_LATEX,
+    MF_FORM_CSV,
+    MF_FORM_MD
+} mf_compare_form;
+extern const char *const mf_compare_forms[]; /* NULL-terminated */
+void mf_compare_format(const mf_compare_table *t, FILE *out, mf_compare_form form);
 
 #endif

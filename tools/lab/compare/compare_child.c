@@ -94,11 +94,11 @@ static int add_actions(posix_spawn_file_actions_t *a, const char *log, int claim
             a, STDOUT_FILENO, log, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW, 0666);
     if (why == 0) why = posix_spawn_file_actions_adddup2(a, STDOUT_FILENO, STDERR_FILENO);
     /* a copy to the same number clears close-on-exec only in the child */
-    if (why == 0) why = posix_spawn_file_actions_adddup2(a, claim, claim);
+    if (why == 0 && claim >= 0) why = posix_spawn_file_actions_adddup2(a, claim, claim);
     return why;
 }
 
-static int spawn(const char *const *argv, const char *log, int claim, pid_t *ret_pid)
+int mf_compare_spawn(const char *const *argv, const char *log, int claim, pid_t *ret_pid)
 {
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
@@ -122,18 +122,14 @@ static int spawn(const char *const *argv, const char *log, int claim, pid_t *ret
     return rc;
 }
 
-/* Builds the command of a run, in the arena. It includes the plugin files that the user has
- * allowed: the run reads its own configuration, in a folder that others may have made. */
-static const char **command(const mf_compare *c, const char *what, const mf_compare_run *run,
-                            bool again, mf_arena *arena)
+const char **mf_compare_command(mf_arena *arena, const char *what, int threads, int *ret_n)
 {
-    enum { FIXED = 20 };
-    const mf_compare_spec *s = c->spec;
-    const int each = s->threads / s->jobs;
+    enum { FIXED = 8 };
     int n = 0, files = 0;
     while (mf_plugin_allowed_file(files))
         files++;
-    const char **argv = mf_arena_alloc(arena, ((size_t)files + FIXED) * sizeof *argv);
+    const char **argv =
+        mf_arena_alloc(arena, ((size_t)files + FIXED + MF_COMPARE_WORDS) * sizeof *argv);
     if (!argv) return NULL;
     argv[n++] = mf_paths_program();
     argv[n++] = MF_COMPARE_CHILD;
@@ -144,7 +140,19 @@ static const char **command(const mf_compare *c, const char *what, const mf_comp
     argv[n++] = what;
     argv[n++] = "--quiet";
     argv[n++] = "--threads";
-    argv[n++] = mf_arena_strf(arena, "%d", each > 0 ? each : 1);
+    argv[n++] = mf_arena_strf(arena, "%d", threads);
+    *ret_n = n;
+    return argv;
+}
+
+static const char **command(const mf_compare *c, const char *what, const mf_compare_run *run,
+                            bool again, mf_arena *arena)
+{
+    const mf_compare_spec *s = c->spec;
+    const int each = s->threads / s->jobs;
+    int n = 0;
+    const char **argv = mf_compare_command(arena, what, each > 0 ? each : 1, &n);
+    if (!argv) return NULL;
     if (s->unsafe_plugins) argv[n++] = "--allow-unsafe-plugins";
     if (mf_plugin_paths_allowed()) argv[n++] = "--allow-config-plugins";
     if (again) {
@@ -171,7 +179,7 @@ int mf_compare_start(const mf_compare *c, const mf_compare_router *r, const mf_c
     const char *what = *ret_again ? run->dir : run->pilot ? pilot : r->config;
     const char **argv = pilot && arena ? command(c, what, run, *ret_again, arena) : NULL;
     rc = argv ? own(run->log) : MF_ENOMEM;
-    if (rc == MF_OK) rc = spawn(argv, run->log, claim, ret_pid);
+    if (rc == MF_OK) rc = mf_compare_spawn(argv, run->log, claim, ret_pid);
     mf_arena_free(arena);
     mf_free(pilot);
     return rc;

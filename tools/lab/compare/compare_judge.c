@@ -13,7 +13,7 @@
 const char *mf_verdict_name(mf_verdict v)
 {
     static const char *const names[] = {"no difference shown", "better", "worse",
-                                        "not compared"};
+                                        "not compared",        "equal",  "not shown"};
     return names[v];
 }
 
@@ -58,10 +58,11 @@ static double value_of(const mf_run_result *r, mf_quality by)
 }
 
 /* Whether losses per token are not comparable, and bits per byte replace them: the runs have
- * different numbers of bytes per token, and all losses are known in bits per byte. */
-static bool tokens_differ(const mf_compare *c)
+ * different numbers of bytes per token, and all losses are known in bits per byte. *ret_ratio:
+ * task loss / bits per byte; NaN if it is not known, or not equal in all runs. */
+static bool tokens_differ(const mf_compare *c, double *ret_ratio)
 {
-    double first = (double)NAN;
+    double first = *ret_ratio = (double)NAN;
     bool differ = false;
     for (int i = 0; i < c->n_routers; i++)
         for (int32_t s = 0; s < c->spec->seeds; s++) {
@@ -72,12 +73,13 @@ static bool tokens_differ(const mf_compare *c)
             if (isnan(first)) first = ratio;
             differ = differ || fabs(ratio - first) > 1e-6 * first;
         }
+    if (!differ) *ret_ratio = first;
     return differ;
 }
 
-static mf_quality by_what(const mf_compare *c)
+static mf_quality by_what(const mf_compare *c, double *ret_ratio)
 {
-    if (c->by == MF_QUALITY_LOSS && tokens_differ(c)) return MF_QUALITY_BITS;
+    if (tokens_differ(c, ret_ratio) && c->by == MF_QUALITY_LOSS) return MF_QUALITY_BITS;
     for (int i = 0; i < c->n_routers; i++)
         for (int32_t s = 0; s < c->spec->seeds; s++) {
             const mf_compare_run *run = &c->routers[i].runs[s];
@@ -200,6 +202,7 @@ static void give_verdicts(mf_compare_table *t, double *p, double *holm, bool acc
         if (!better || row->diverged == 0)
             row->verdict = better ? MF_VERDICT_BETTER : MF_VERDICT_WORSE;
     }
+    mf_compare_margin_judge(t, p, holm, accuracy);
 }
 
 /* ---- the table ---- */
@@ -250,7 +253,8 @@ int mf_compare_judge(const mf_compare *c, mf_compare_table **ret)
     const bool ok = t && t->rows && values && scratch;
     if (ok) {
         t->of = c;
-        t->by = by_what(c);
+        t->by = by_what(c, &t->nats_per_bit);
+        t->margin = mf_compare_margin_in(c, t->by, t->nats_per_bit);
         t->level = mf_compare_level(c, &t->level_total);
         fill(t, values, scratch, scratch + n);
         *ret = t;

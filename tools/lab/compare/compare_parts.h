@@ -22,6 +22,15 @@ int mf_compare_plan_looks(mf_compare *c);
 void mf_compare_plan_put(mf_jw *w, const mf_compare_spec *s, const char *baseline);
 int mf_compare_plan_take(mf_arena *arena, const mf_json *doc, mf_compare_spec *s);
 
+/* ---- compare_margin.c ---- */
+/* MF_EUSAGE if the margin's unit is not one of what this task is compared by. */
+int mf_compare_margin_fits(const mf_compare *c);
+/* The margin in the unit of `by`, or NaN. nats_per_bit: of the table. */
+double mf_compare_margin_in(const mf_compare *c, mf_quality by, double nats_per_bit);
+/* Gives each row its p against the margin, its verdict and the number of seeds. p, holm: room
+ * for a number of each row. */
+void mf_compare_margin_judge(mf_compare_table *t, double *p, double *holm, bool accuracy);
+
 /* ---- compare_result.c ---- */
 /* Reads the results of a run. *ret_done: whether the run has ended and has its last validation
  * and checkpoint. For a missing or new run it is false, and *ret stays unchanged. Fails if the
@@ -36,6 +45,15 @@ int64_t mf_compare_steps_done(const mf_compare_run *run);
  * holds the lock. Fails with MF_EIO if the lock file cannot be opened or locked. */
 int mf_compare_claim(const mf_compare_run *run, int *ret_fd);
 void mf_compare_unclaim(int fd);
+/* Returns the first words of a command that trains `what` in a child, in the arena, with
+ * room for MF_COMPARE_WORDS more and a NULL. They include the plugin files that the user
+ * has allowed: the run reads its own configuration, in a folder that others may have made.
+ * NULL: no memory is left. */
+#define MF_COMPARE_WORDS 12
+const char **mf_compare_command(mf_arena *arena, const char *what, int threads, int *ret_n);
+/* Starts a command with its output appended to the file log. claim: a descriptor that the child
+ * keeps; -1: none. */
+int mf_compare_spawn(const char *const *argv, const char *log, int claim, pid_t *ret_pid);
 /* Starts the run, or resumes it (*ret_again) if it has a checkpoint. A directory without a
  * checkpoint is removed first. claim: from mf_compare_claim. */
 int mf_compare_start(const mf_compare *c, const mf_compare_router *r, const mf_compare_run *run,

@@ -56,6 +56,9 @@ int mf_compare_plan_write(const mf_compare *c)
     mf_jw_object(w);
     mf_compare_plan_put(w, c->spec, c->routers[c->baseline].entry.label);
     mf_jw_kv_int(w, "most_seeds", c->most);
+    char margin[MF_MARGIN_TEXT];
+    if (c->margin.value > 0)
+        mf_jw_kv_string(w, "equivalent", mf_margin_text(c->margin, margin));
     mf_jw_key(w, "looks");
     mf_jw_array(w);
     for (int i = 0; i < c->n_looks; i++)
@@ -191,12 +194,34 @@ static int judge_most(const mf_compare *c, int32_t most)
                    c->spec->out, c->looks[0].pairs, c->looks[0].level, planned);
 }
 
+/* Takes the margin of the plan. Refuses another margin after results were shown, which would be
+ * chosen by them. */
+static int take_margin(mf_compare *c, const mf_json *planned, const char *path)
+{
+    char want[MF_MARGIN_TEXT], have[MF_MARGIN_TEXT] = "no margin";
+    mf_margin m = {0};
+    const char *text = mf_json_string(planned, NULL);
+    if (planned && (!text || mf_margin_read(text, &m) != MF_OK))
+        return mf_fail(MF_EINPUT, "%s: equivalent: expected a margin such as .02nats", path);
+    if (m.value > 0) mf_margin_text(m, have);
+    if (c->n_looks > 0 && c->spec->margin.value > 0 &&
+        strcmp(mf_margin_text(c->spec->margin, want), have) != 0)
+        return mf_fail(
+            MF_EUSAGE,
+            "--equivalent: expected it before the first result; %s has shown results "
+            "with %d seeds, when the plan had %s. Leave it out, or give a new --out",
+            c->spec->out, c->looks[0].pairs, have);
+    if (c->margin.value == 0) c->margin = m;
+    return MF_OK;
+}
+
 int mf_compare_plan_looks(mf_compare *c)
 {
     char *path = NULL;
     mf_json *doc = NULL;
     int64_t v, most = 0;
     c->most = c->spec->most;
+    c->margin = c->spec->margin;
     if (!mf_compare_is(c->spec->out)) return MF_OK;
     int rc = open_plan(c->spec->out, &path, &doc);
     const mf_json *looks = mf_json_get(doc, "looks");
@@ -215,6 +240,7 @@ int mf_compare_plan_looks(mf_compare *c)
         most = v;
     if (rc == MF_OK) rc = read_levels(c, mf_json_get(doc, "levels"), (int32_t)most, path);
     if (rc == MF_OK) rc = judge_most(c, (int32_t)most);
+    if (rc == MF_OK) rc = take_margin(c, mf_json_get(doc, "equivalent"), path);
     if (c->most == 0) c->most = (int32_t)most;
     mf_json_free(doc);
     mf_free(path);

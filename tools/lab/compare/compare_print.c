@@ -116,12 +116,12 @@ static void print_head(const mf_compare_table *t, FILE *out, int columns)
 
 /* Groups of columns. If the terminal has too few columns for all of them, each group gets a
  * table of its own. */
-enum { QUALITY = 1, TEST = 2, ROUTING = 4, ALL_PARTS = 7 };
+enum { QUALITY = 1, MARGIN = 2, TEST = 4, ROUTING = 8, ALL_PARTS = 15 };
 /* Widths of texts that are aligned left. At the end of a line they are not padded. */
-enum { DIFFERENCE = 26, VERDICT = 19, NEEDED = 5 };
+enum { DIFFERENCE = 26, VERDICT = 19, NEEDED = 5, RANGE = 18, CLAIM = 12 };
 /* Columns of the terminal that all groups need after the names, and widths of the columns that
  * only some tables have. */
-enum { ALL_COLUMNS = 148, PEARSON = 8, BEYOND_DELTA = 10 };
+enum { ALL_COLUMNS = 148, PEARSON = 8, BEYOND_DELTA = 10, ALL_MARGIN = 47 };
 
 static void print_titles(const mf_compare_table *t, FILE *out, int width, int parts)
 {
@@ -129,8 +129,15 @@ static void print_titles(const mf_compare_table *t, FILE *out, int width, int pa
     if (parts & QUALITY)
         fprintf(out, " %8s %7s  %-*s", "mean", "+-", parts == QUALITY ? 0 : DIFFERENCE,
                 "difference");
+    if (parts & MARGIN) {
+        char interval[32]; /* equality is shown if this interval lies within the margin */
+        snprintf(interval, sizeof interval, "%.4g %% interval", 100 * (1 - 2 * t->level));
+        fprintf(out, " %6s  %-*s  %-*s %*s", "p", RANGE, interval, CLAIM, "verdict", NEEDED,
+                "seeds");
+    }
     if (parts & TEST)
-        fprintf(out, " %6s %6s %6s  %-*s %*s", "p", "flip", "g", VERDICT, "", NEEDED, "seeds");
+        fprintf(out, " %6s %6s %6s  %-*s %*s", "p", "flip", "g", VERDICT,
+                isnan(t->margin) ? "" : "a difference", NEEDED, "seeds");
     if (parts & ROUTING) {
         fprintf(out, " %7s %6s %5s %7s %9s %9s", "load CV", "drops", "NMI", "best", "tokens/s",
                 "params");
@@ -138,6 +145,29 @@ static void print_titles(const mf_compare_table *t, FILE *out, int width, int pa
         if (!isnan(t->of->spec->delta)) fprintf(out, " %9s", "P(>delta)");
     }
     fputc('\n', out);
+}
+
+static void put_seeds(int n, FILE *out)
+{
+    if (n > 0)
+        fprintf(out, " %*d", NEEDED, n);
+    else
+        fprintf(out, " %*s", NEEDED, n == 0 ? ">1000" : "-");
+}
+
+static void print_margin(const mf_compare_row *r, FILE *out, bool last)
+{
+    char text[64] = "-";
+    if (r->baseline) {
+        fprintf(out, " %6s  %-*s  %-*s", "", RANGE, "", last ? 0 : CLAIM + 1 + NEEDED,
+                "baseline");
+        return;
+    }
+    number(out, r->p_margin_holm, 6, 3);
+    if (!isnan(r->equal_lo))
+        snprintf(text, sizeof text, "[%+.4f,%+.4f]", r->equal_lo, r->equal_hi);
+    fprintf(out, "  %-*s  %-*s", RANGE, text, CLAIM, mf_verdict_name(r->verdict));
+    put_seeds(r->seeds_equal, out);
 }
 
 static void print_test(const mf_compare_row *r, FILE *out, bool last)
@@ -151,11 +181,8 @@ static void print_test(const mf_compare_row *r, FILE *out, bool last)
     number(out, r->p_holm, 6, 3);
     number(out, r->p_flip_holm, 6, 3);
     number(out, a->g, 6, 2);
-    fprintf(out, "  %-*s", VERDICT, mf_verdict_name(r->verdict));
-    if (r->seeds_needed > 0)
-        fprintf(out, " %*d", NEEDED, r->seeds_needed);
-    else
-        fprintf(out, " %*s", NEEDED, r->seeds_needed == 0 ? ">1000" : "-");
+    fprintf(out, "  %-*s", VERDICT, mf_verdict_name(r->differs));
+    put_seeds(r->seeds_needed, out);
 }
 
 static void print_row(const mf_compare_table *t, const mf_compare_row *r, FILE *out, int width,
@@ -172,6 +199,7 @@ static void print_row(const mf_compare_table *t, const mf_compare_row *r, FILE *
         else if (pad > 0)
             fprintf(out, "  %*s", pad, "");
     }
+    if (parts & MARGIN) print_margin(r, out, parts == MARGIN);
     if (parts & TEST) print_test(r, out, parts == TEST);
     if (parts & ROUTING) {
         number(out, r->load_cv, 7, 3);
@@ -239,21 +267,55 @@ static void print_looks(const mf_compare_table *t, FILE *out, int columns)
             planned);
 }
 
+/* Says how often this number of seeds shows equality, if routers are equal and differences have
+ * the median of the measured deviations. */
+static void print_equality(const mf_compare_table *t, FILE *out, int columns)
+{
+    char given[MF_MARGIN_TEXT], other[MF_MARGIN_TEXT] = "";
+    const int seeds = (int)t->of->spec->seeds;
+    if (t->of->margin.value == 0) return;
+    mf_margin_text(t->of->margin, given);
+    if (isnan(t->margin)) {
+        wrapped(out, columns,
+                "No verdict about the margin %s: it cannot be converted into the unit of this "
+                "table.",
+                given);
+        return;
+    }
+    if (seeds < MF_VERDICT_SEEDS || !(t->deviation > 0)) return;
+    if (t->by == MF_QUALITY_LOSS && t->nats_per_bit > 0) {
+        const bool bits = t->of->margin.unit == MF_MARGIN_BITS;
+        snprintf(other, sizeof other, " = %.4g%s",
+                 bits ? t->margin : t->margin / t->nats_per_bit, bits ? "nats" : "bpb");
+    }
+    wrapped(out, columns,
+            "Verdicts are about the margin %s%s: equal is within it, better and worse are "
+            "beyond it. With %d seeds, and the median deviation of a difference, %.4f, equal "
+            "routers are found equal in %.0f %% of comparisons; the seeds beside the verdict "
+            "find them in 4 of 5.",
+            given, other, seeds, t->deviation,
+            100 * mf_equal_power(t->margin / t->deviation, 0, seeds,
+                                 t->level / (t->compared > 0 ? t->compared : 1)));
+}
+
 void mf_compare_print(const mf_compare_table *t, FILE *out, int columns)
 {
     const int width = name_width(t->of);
     print_head(t, out, columns);
+    const int parts = isnan(t->margin) ? ALL_PARTS & ~MARGIN : ALL_PARTS;
     const int all = width + ALL_COLUMNS + (t->by == MF_QUALITY_MSE ? PEARSON : 0) +
-                    (isnan(t->of->spec->delta) ? 0 : BEYOND_DELTA);
+                    (isnan(t->of->spec->delta) ? 0 : BEYOND_DELTA) +
+                    (parts & MARGIN ? ALL_MARGIN : 0);
     if (columns == 0 || columns >= all)
-        print_part(t, out, width, ALL_PARTS);
+        print_part(t, out, width, parts);
     else
         for (int part = QUALITY; part < ALL_PARTS; part *= 2)
-            print_part(t, out, width, part);
+            if (parts & part) print_part(t, out, width, part);
     fputc('\n', out);
     print_names(t, out, width);
     print_faults(t, out);
     print_looks(t, out, columns);
+    print_equality(t, out, columns);
     if (t->of->spec->seeds < MF_VERDICT_SEEDS)
         wrapped(out, columns,
                 "With fewer than %d seeds nothing can be shown, so there is no verdict: try "

@@ -132,6 +132,7 @@ static int rung_spec(mf_search *s, int number, int64_t warmup, int64_t steps,
     ret->equal = of->equal == MF_EQUAL_TIME ? MF_EQUAL_STEPS : of->equal;
     ret->seeds = s->spec->trial_seeds;
     ret->most = 0;
+    ret->margin = (mf_margin){0};
     ret->baseline = r->trials[0].label;
     ret->out = mf_arena_strf(s->arena, "%s/search/rung-%d", of->out, number);
     ret->search = NULL;

@@ -55,9 +55,9 @@ static void put_runs(mf_jw *w, const mf_compare_table *t, const mf_compare_route
     mf_jw_end(w);
 }
 
-static void put_seeds_needed(mf_jw *w, int n)
+static void put_seeds(mf_jw *w, const char *key, int n)
 {
-    mf_jw_key(w, "seeds_needed");
+    mf_jw_key(w, key);
     n > 0 ? mf_jw_int(w, n) : mf_jw_null(w);
 }
 
@@ -93,7 +93,15 @@ static void put_row(mf_jw *w, const mf_compare_table *t, const mf_compare_row *r
     mf_jw_kv_real(w, "effect_dz", a->dz);
     mf_jw_kv_real(w, "effect_g", a->g);
     mf_jw_kv_string(w, "verdict", mf_verdict_name(r->verdict));
-    put_seeds_needed(w, r->seeds_needed);
+    put_seeds(w, "seeds_needed", r->seeds_needed);
+    if (!isnan(t->margin)) {
+        mf_jw_kv_string(w, "difference", mf_verdict_name(r->differs));
+        mf_jw_kv_real(w, "p_equal", r->baseline ? (double)NAN : r->sides.equal);
+        mf_jw_kv_real(w, "p_margin", r->p_margin);
+        mf_jw_kv_real(w, "p_margin_holm", r->p_margin_holm);
+        put_range(w, "equal_range", r->equal_lo, r->equal_hi);
+        put_seeds(w, "seeds_equal", r->seeds_equal);
+    }
     mf_jw_kv_real(w, "load_cv", r->load_cv);
     mf_jw_kv_real(w, "drop_rate", r->drop_rate);
     mf_jw_kv_real(w, "nmi", r->nmi);
@@ -129,6 +137,11 @@ void mf_compare_json(mf_jw *w, const mf_compare_table *t)
     mf_jw_end(w);
     if (c->most > 0) mf_jw_kv_int(w, "most_seeds", c->most);
     if (!isnan(c->spec->delta)) mf_jw_kv_real(w, "delta", c->spec->delta);
+    if (c->margin.value > 0) {
+        char given[MF_MARGIN_TEXT];
+        mf_jw_kv_string(w, "equivalent", mf_margin_text(c->margin, given));
+        mf_jw_kv_real(w, "margin", t->margin);
+    }
     mf_jw_kv_bool(w, "complete", t->complete);
     const mf_compare_router *first;
     mf_jw_kv_int(w, "lacks", mf_compare_lacks(c, &first));

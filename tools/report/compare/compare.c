@@ -8,6 +8,7 @@
 #include "report/compare/compare_data.h"
 
 #include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -176,6 +177,7 @@ static void page(const mf_comparison *c)
     entries[n++] = (mf_html_entry){"table", "Result"};
     if (mf_json_get(c->json, "search"))
         entries[n++] = (mf_html_entry){"tried", "What was tried"};
+    if (!isnan(c->margin)) entries[n++] = (mf_html_entry){"margin", "Equal or not"};
     entries[n++] = (mf_html_entry){"quality", "Quality and cost"};
     entries[n++] = (mf_html_entry){"curves", "Over the steps"};
     entries[n++] = (mf_html_entry){"load", "Load"};
@@ -190,6 +192,7 @@ static void page(const mf_comparison *c)
         0);
     mf_html_contents(p->d, n, entries);
     table(c);
+    mf_cmp_margin(c);
     mf_cmp_search(c);
     mf_cmp_quality(c);
     mf_cmp_curves(c);

@@ -106,6 +106,8 @@ static int read_row(mf_comparison *c, const mf_json *v, mf_cmp_row *row, int *op
     *row = (mf_cmp_row){.router = text_of(v, "router"),
                         .shown = text_of(v, text_of(v, "name")[0] != '\0' ? "name" : "router"),
                         .verdict = text_of(v, "verdict"),
+                        .difference = text_of(v, "difference"),
+                        .p_margin = real_of(v, "p_margin_holm"),
                         .baseline = bool_of(v, "baseline"),
                         .rank = (int)int_of(v, "rank"),
                         .n = (int)int_of(v, "n"),
@@ -124,6 +126,7 @@ static int read_row(mf_comparison *c, const mf_json *v, mf_cmp_row *row, int *op
                         .tokens_per_s = real_of(v, "tokens_per_s")};
     range_of(v, "ci95", &row->lo, &row->hi);
     range_of(v, "diff_ci95", &row->diff_lo, &row->diff_hi);
+    range_of(v, "equal_range", &row->equal_lo, &row->equal_hi);
     int rc = open_runs(c, row, mf_json_get(v, "runs"), opened);
     if (rc == MF_OK && row->n_runs > 0) {
         row->layer = best_layer(row->runs[0]);
@@ -190,6 +193,7 @@ static int read_all(mf_comparison *c)
     c->steps = int_of(c->json, "steps");
     c->level = real_of(c->json, "level");
     c->level_total = real_of(c->json, "level_all_looks");
+    c->margin = real_of(c->json, "margin");
     c->n_skipped = (int)mf_json_size(mf_json_get(c->json, "skipped"));
     c->rows = mf_arena_alloc(c->page.arena, (n + 1) * sizeof *c->rows);
     if (!c->rows) return MF_ENOMEM;

@@ -12,6 +12,10 @@ typedef struct mf_cmp_row {
     bool baseline;
     int rank, n, failed;
     double params, params_router, mean, lo, hi, diff, diff_lo, diff_hi, p_holm;
+    /* with a margin: whether a difference is shown, and the interval that shows equality if it
+     * lies within the margin */
+    const char *difference;
+    double equal_lo, equal_hi, p_margin;
     double p_flip, p_better; /* p_flip: p of the sign-flip test after Holm's correction; both
                               * are NaN if not known */
     double load_cv, drop_rate, nmi, nmi_best, tokens_per_s;
@@ -33,6 +37,7 @@ typedef struct mf_comparison {
     int64_t seeds, steps;
     double level, level_total; /* level of this look, and of all looks; NaN: not known */
     double floor;              /* entropy floor; NaN: not known */
+    double margin;             /* of the verdicts, in the unit of metric; NaN: none */
     int n, n_skipped;
     mf_cmp_row *rows; /* sorted, best first */
 } mf_comparison;
@@ -49,6 +54,10 @@ void mf_cmp_curves(const mf_comparison *c);  /* curves of means over seeds, with
 /* Whether one of the shown runs has a corpus with topics. */
 bool mf_cmp_has_topics(const mf_comparison *c);
 void mf_cmp_pictures(const mf_comparison *c); /* figures of routing and load of each router */
+
+/* With a margin, writes its section: verdicts, intervals, and a figure of all differences. */
+void mf_cmp_margin(const mf_comparison *c);
+const char *mf_cmp_metric_label(const mf_comparison *c);
 
 /* Writes the trials of a search if the comparison compares the winners of a search. */
 void mf_cmp_search(const mf_comparison *c);

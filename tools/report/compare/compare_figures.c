@@ -18,7 +18,7 @@ static bool by_bits(const mf_comparison *c)
     return strcmp(c->metric, "bits_per_byte") == 0;
 }
 
-static const char *metric_label(const mf_comparison *c)
+const char *mf_cmp_metric_label(const mf_comparison *c)
 {
     if (strcmp(c->metric, "mse") == 0) return "validation mean squared error";
     if (by_bits(c)) return "validation loss, bits/byte";
@@ -63,7 +63,7 @@ static void quality_against(const mf_comparison *c, const char *title, const cha
     mf_html_figure(p->d, title);
     mf_svg_plot(p->d, &(mf_plot){.title = title,
                                  .x_label = x_label,
-                                 .y_label = metric_label(c),
+                                 .y_label = mf_cmp_metric_label(c),
                                  .width = MF_FIGURE_WIDTH,
                                  .height = 360,
                                  .log_x = log_x,
@@ -131,7 +131,7 @@ void mf_cmp_quality(const mf_comparison *c)
         lo[i] = c->rows[i].diff_lo;
         hi[i] = c->rows[i].diff_hi;
     }
-    bars(c, mf_report_strf(p, "Difference to %s", c->baseline), metric_label(c),
+    bars(c, mf_report_strf(p, "Difference to %s", c->baseline), mf_cmp_metric_label(c),
          c->higher_is_better ? "Paired within seeds, with 95 % intervals. Above 0: better."
                              : "Paired within seeds, with 95 % intervals. Below 0: better.",
          v, lo, hi, NULL);

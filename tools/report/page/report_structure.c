@@ -195,13 +195,16 @@ static void add_block(structure *s, int layer, int last, bool experts)
 {
     add_adapters(s, "block_in", layer, last);
     for (int half = s->attention ? 1 : 2; half <= 2; half++) {
-        const char *name = half == 1 ? "norm1." : "norm2.";
+        const char *name = half == 1 ? "norm1." : "norm2.",
+                   *behind = half == 1 ? "norm1_out." : "norm2_out.";
+        const bool both = strcmp(s->norms, "both") == 0;
         add(s, MF_FLOW_BRANCH, "", NULL, 0);
-        if (strcmp(s->norms, "pre") == 0) add_norm(s, layer, name);
+        if (both || strcmp(s->norms, "pre") == 0) add_norm(s, layer, name);
         if (half == 1)
             add_attention(s, layer);
         else
             add_half(s, layer, experts);
+        if (both) add_norm(s, layer, behind);
         if (strcmp(s->norms, "output") == 0) add_norm(s, layer, name);
         add(s, MF_FLOW_SUM, "", NULL, 0);
         if (strcmp(s->norms, "post") == 0) add_norm(s, layer, name);
@@ -453,6 +456,7 @@ void mf_report_structure(const mf_report *p, const mf_report_run *r, const mf_in
     s.attention = !is(&s, "model", "attention", "no");
     s.norms = is(&s, "model", "norm_place", "post")     ? "post"
               : is(&s, "model", "norm_place", "output") ? "output"
+              : is(&s, "model", "norm_place", "both")   ? "both"
                                                         : "pre";
     s.norm = is(&s, "model", "norm", "layernorm") ? "LayerNorm" : "RMSNorm";
     if (s.layers < 1) return;

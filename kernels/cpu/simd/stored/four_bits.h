@@ -29,10 +29,19 @@ V_INLINE vf v_load_f16(const uint16_t *p, int64_t n)
 #endif
 }
 
-/* Returns zero + 1 for the outputs o .. o + n - 1, n at most VL; all other lanes are undefined.
- * zeros: those of the group. */
-V_INLINE vf gptq_zeros(const uint32_t *zeros, int64_t o, int64_t n)
+/* Loads the scales of n outputs, at most VL, of a part [groups,rows]; the other lanes are 0. */
+V_INLINE vf gptq_scales(const mf_stored_part *p, int64_t g, int64_t o, int64_t n)
 {
+    const uint16_t *from = (const uint16_t *)p->scales + g * p->rows + o;
+    if (p->scale_type == MF_SCALE_F16) return v_load_f16(from, n);
+    return n < VL ? v_load_bf16_n(from, n) : v_load_bf16(from);
+}
+
+/* Returns the numbers that are subtracted from codes (zero, or zero + 1) of group g for the
+ * outputs o .. o + n - 1, n at most VL; all other lanes are undefined. */
+V_INLINE vf gptq_zeros(const mf_stored_part *p, int64_t g, int64_t o, int64_t n)
+{
+    const uint32_t *zeros = (const uint32_t *)p->zeros + g * (p->rows / 8);
     vu z = {0};
 #if VL == 16
     const uint32_t first = zeros[o / 8], second = n > 8 ? zeros[o / 8 + 1] : 0;
@@ -45,7 +54,7 @@ V_INLINE vf gptq_zeros(const uint32_t *zeros, int64_t o, int64_t n)
     (void)n;
     z = (vu)v_seti((int32_t)zeros[o / 8]) >> (vu)((V_LANES + (int32_t)(o % 8)) * 4);
 #endif
-    return __builtin_convertvector((vi)(z & 15) + 1, vf);
+    return __builtin_convertvector((vi)(z & 15) + (p->whole_zeros ? 0 : 1), vf);
 }
 
 /* Twice the values of MXFP4 are integers. If 12 (MX_OFFSET) is added, they are not negative. */

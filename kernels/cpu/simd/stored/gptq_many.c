@@ -175,13 +175,11 @@ static void words_of(const mf_stored_part *p, int64_t i, int64_t words, int64_t 
 
 static columns_group group_of(const mf_stored_part *p, int64_t g, int64_t o, int64_t n)
 {
-    const uint32_t *zeros = (const uint32_t *)p->zeros + g * (p->rows / 8);
-    const uint16_t *scales = (const uint16_t *)p->scales + g * p->rows;
     columns_group c = {{{0}, {0}}, {{0}, {0}}};
     for (int64_t v = 0; v * VL < n; v++) {
         const int64_t at = o + v * VL, some = n - v * VL < VL ? n - v * VL : VL;
-        c.scale[v] = v_load_f16(scales + at, some);
-        c.zero[v] = __builtin_convertvector(gptq_zeros(zeros, at, some), vi);
+        c.scale[v] = gptq_scales(p, g, at, some);
+        c.zero[v] = __builtin_convertvector(gptq_zeros(p, g, at, some), vi);
     }
     return c;
 }

@@ -93,10 +93,8 @@ static void gptq_groups(const mf_stored_part *p, int64_t first, int64_t count, i
     for (int64_t g = 0; g < count; g++)
         for (int64_t v = 0; v < n; v += VL) {
             const int64_t some = min64(VL, n - v);
-            const vf scale = v_load_f16(
-                         (const uint16_t *)p->scales + (first + g) * p->rows + o + v, some),
-                     zero = gptq_zeros((const uint32_t *)p->zeros + (first + g) * (p->rows / 8),
-                                       o + v, some);
+            const vf scale = gptq_scales(p, first + g, o + v, some),
+                     zero = gptq_zeros(p, first + g, o + v, some);
             v_store(to[g].scale + v, scale);
             v_store(to[g].shift + v, -zero * scale);
         }

@@ -77,13 +77,12 @@ V_INLINE vi whole_sum(vi before, const pair_sum *p)
 typedef struct gptq_unit {
     const uint32_t *q; /* the first word row at the first output */
     int64_t ldq, words, n;
-    int64_t ahead;          /* number of word rows between a load and its prefetch */
-    const span *x;          /* span of the first row */
-    int64_t ldx;            /* distance of rows of x, in spans */
-    int64_t word;           /* index of the word row in the span */
-    const uint32_t *zeros;  /* zeros of the group, for all outputs of the part */
-    const uint16_t *scales; /* scales of the group, from the first output on */
-    int64_t o;              /* first output, which selects the zeros */
+    int64_t ahead;           /* number of word rows between a load and its prefetch */
+    const span *x;           /* span of the first row */
+    int64_t ldx;             /* distance of rows of x, in spans */
+    int64_t word;            /* index of the word row in the span */
+    const mf_stored_part *p; /* the part, its group of inputs, and the first output */
+    int64_t g, o;
     float *y;
     int64_t ldy;
     bool first; /* true: y is written; false: y is added to */
@@ -209,7 +208,8 @@ V_INLINE void gptq_step(int mr, int nd, int words, bool fresh, const gptq_unit *
 V_INLINE void gptq_scale(int mr, int nd, const gptq_unit *u, int64_t v, int64_t n,
                          float digits[4][DIGITS], int32_t *sum)
 {
-    const vf zero = gptq_zeros(u->zeros, u->o + v, n), scale = v_load_f16(u->scales + v, n);
+    const vf zero = gptq_zeros(u->p, u->g, u->o + v, n),
+             scale = gptq_scales(u->p, u->g, u->o + v, n);
     V_UNROLL
     for (int r = 0; r < mr; r++) {
         float *y = u->y + r * u->ldy + v;
@@ -280,8 +280,8 @@ V_INLINE void gptq_outputs(int nd, const mf_stored_part *p, int64_t in, int64_t 
                              .x = x + i / SPAN,
                              .ldx = spans_of(in),
                              .word = i % SPAN / 8,
-                             .zeros = (const uint32_t *)p->zeros + g * (p->rows / 8),
-                             .scales = (const uint16_t *)p->scales + g * p->rows + o0,
+                             .p = p,
+                             .g = g,
                              .o = o0,
                              .y = y,
                              .ldy = ldy,

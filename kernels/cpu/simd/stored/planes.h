@@ -200,10 +200,8 @@ static void lines_of_gptq(const slice *s, int64_t k, int64_t n, uint16_t *to)
                                                            i / 8 * p->rows + at);
                 a[z] = b[z] = (vf){0};
                 if (some <= 0) continue;
-                a[z] = _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(m, (const uint16_t *)p->scales +
-                                                                       g * p->rows + at));
-                b[z] = -a[z] * gptq_zeros((const uint32_t *)p->zeros + g * (p->rows / 8), at,
-                                          some < VL ? some : VL);
+                a[z] = gptq_scales(p, g, at, some < VL ? some : VL);
+                b[z] = -a[z] * gptq_zeros(p, g, at, some < VL ? some : VL);
             }
             word[h] = (vu)(pairs ? (vi)every_other((vf)w[0], (vf)w[1], s->half) : w[0]);
             scale[h] = pairs ? every_other(a[0], a[1], s->half) : a[0];
@@ -332,8 +330,8 @@ static lane_group lane_group_of(const slice *s, int64_t g)
     lane_group to = {{{0}, {0}}, {{0}, {0}}};
     for (int h = 0; h * VL < s->width; h++) {
         const int64_t o = s->n + h * VL, some = s->width - h * VL < VL ? s->width - h * VL : VL;
-        to.scale[h] = v_load_f16((const uint16_t *)p->scales + g * p->rows + o, some);
-        to.zero[h] = gptq_zeros((const uint32_t *)p->zeros + g * (p->rows / 8), o, some);
+        to.scale[h] = gptq_scales(p, g, o, some);
+        to.zero[h] = gptq_zeros(p, g, o, some);
     }
     if (s->p->pairs) {
         const lane_group l = to;

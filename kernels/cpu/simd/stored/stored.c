@@ -29,6 +29,38 @@ static int64_t min64(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
+/* The functions of a type. few NULL: the type has digits. across: neighbouring outputs are
+ * neighbours in memory. */
+typedef struct way {
+    stored_unpack *unpack;
+    stored_few *few;
+    bool across;
+} way;
+#define DENSE                                                                                  \
+    {                                                                                          \
+        MF_SIMD(stored_unpack_dense), MF_SIMD(stored_few_dense), false                         \
+    }
+#define CODED                                                                                  \
+    {                                                                                          \
+        MF_SIMD(stored_unpack_coded), MF_SIMD(stored_few_coded), false                         \
+    }
+#define COLUMNS                                                                                \
+    {                                                                                          \
+        MF_SIMD(stored_unpack_columns), MF_SIMD(stored_few_columns), true                      \
+    }
+static const way ways[MF_STORED_TYPES] = {
+    [MF_STORED_F32] = DENSE,
+    [MF_STORED_BF16] = DENSE,
+    [MF_STORED_F16] = DENSE,
+    [MF_STORED_GPTQ4] = {MF_SIMD(stored_unpack_gptq4), NULL, true},
+    [MF_STORED_MXFP4] = {MF_SIMD(stored_unpack_mxfp4), NULL, false},
+    [MF_STORED_F8_E4M3] = CODED,
+    [MF_STORED_F8_E5M2] = CODED,
+    [MF_STORED_INT4] = CODED,
+    [MF_STORED_GPTQ8] = COLUMNS,
+    [MF_STORED_AWQ4] = COLUMNS,
+};
+
 /* ---- parts as matrices that the engine reads ---- */
 
 static bool is_dense(const mf_stored_part *p)
@@ -39,12 +71,7 @@ static bool is_dense(const mf_stored_part *p)
 static void unpack(const mf_stored_part *p, int64_t in, int64_t o0, int64_t o1, int64_t i0,
                    int64_t i1, float *out, int64_t ld)
 {
-    if (p->type == MF_STORED_GPTQ4)
-        MF_SIMD(stored_unpack_gptq4)(p, in, o0, o1, i0, i1, out, ld);
-    else if (p->type == MF_STORED_MXFP4)
-        MF_SIMD(stored_unpack_mxfp4)(p, in, o0, o1, i0, i1, out, ld);
-    else
-        MF_SIMD(stored_unpack_dense)(p, in, o0, o1, i0, i1, out, ld);
+    ways[p->type].unpack(p, in, o0, o1, i0, i1, out, ld);
 }
 
 /* Rows o0 .. o1 - 1 and inputs i0 .. i1 - 1 of a part. Element [o,i] is at
@@ -218,7 +245,7 @@ static void few(const mf_stored_gemm_args *g, const mf_stored_part *p, int64_t e
         else if (p->type == MF_STORED_MXFP4)
             MF_SIMD(stored_few_mxfp4)(p, g->w->in, o0, o1, n, g->bf16, x, ldx, d, sum, WIDE);
         else
-            MF_SIMD(stored_few_dense)(p, g->w->in, o0, o1, n, x, ldx, sum, WIDE);
+            ways[p->type].few(p, g->w->in, o0, o1, n, x, ldx, sum, WIDE);
         for (int64_t i = 0; i < n; i++)
             put(g, p, e, r + i, o0, o1, sum + i * WIDE);
     }
@@ -298,7 +325,7 @@ static void forward(void *arg, int64_t t)
 
 /* Tiles are cut group by group, in the order of parts in memory. A thread processes
  * neighbouring tiles, so it reads few long ranges of memory and prefetches what it reads next.
- * In GPTQ weights, neighbouring outputs are neighbours in memory. So their tiles are as wide as
+ * Where neighbouring outputs are neighbours in memory, as in GPTQ, tiles are as wide as
  * possible, as long as there are enough tiles for the threads. */
 typedef struct few_cut {
     cut all;
@@ -343,7 +370,7 @@ static int64_t tiles_of(const mf_stored *w, int64_t unit)
 static bool cut_few(const mf_stored_gemm_args *g, int64_t threads, bool amx, few_cut *c)
 {
     int64_t most = 0;
-    bool gptq = false;
+    bool across = false;
     *c = (few_cut){.all = {g, STRIPE, amx}};
     if (g->row) return false;
     for (int64_t e = 0; e < g->w->groups; e++) {
@@ -355,12 +382,11 @@ static bool cut_few(const mf_stored_gemm_args *g, int64_t threads, bool amx, few
         if (end - r > most) most = end - r;
         for (int64_t q = 0; q < g->w->parts; q++) {
             const mf_stored_type type = g->w->part[e * g->w->parts + q].type;
-            gptq = gptq || type == MF_STORED_GPTQ4;
-            if (type == MF_STORED_GPTQ4 || type == MF_STORED_MXFP4)
-                c->size = MF_SIMD(stored_digits_size)(g->w->in);
+            across = across || ways[type].across;
+            if (stored_has_digits(type)) c->size = MF_SIMD(stored_digits_size)(g->w->in);
         }
     }
-    if (gptq) c->all.unit = most > STORED_FEW ? MOST : WIDE;
+    if (across) c->all.unit = most > STORED_FEW ? MOST : WIDE;
     while (c->all.unit > MOST && c->active * tiles_of(g->w, c->all.unit) < 2 * threads)
         c->all.unit /= 2;
     c->each = tiles_of(g->w, c->all.unit);
@@ -561,7 +587,7 @@ void MF_SIMD(stored_gemm)(const mf_kctx *x, const mf_stored_gemm_args *g)
     x->parallel(tiles, g->back ? back : forward, &c);
 }
 
-/* Writes row `id` of the weight to y. Types of four bits unpack the 32 rows around it; this is
+/* Writes row `id` of the weight to y. Types with columns unpack the 32 rows around it; this is
  * acceptable, because their rows are looked up only for conversion to f32. */
 static void row_of(const mf_stored *w, int64_t id, float *y)
 {
@@ -573,8 +599,12 @@ static void row_of(const mf_stored *w, int64_t id, float *y)
     const int64_t at = j - p->first, half = p->rows / 2;
     const int64_t o = !p->pairs ? at : at < half ? 2 * at : 2 * (at - half) + 1;
     const int64_t o0 = o / UNIT * UNIT, o1 = min64(o0 + UNIT, p->rows);
-    if (p->type != MF_STORED_GPTQ4 && p->type != MF_STORED_MXFP4) {
+    if (p->type <= MF_STORED_F16) {
         MF_SIMD(stored_unpack_dense)(p, w->in, o, o + 1, 0, w->in, y, w->in);
+        return;
+    }
+    if (!ways[p->type].across && !stored_has_digits(p->type)) {
+        unpack(p, w->in, o, o + 1, 0, w->in, y, w->in);
         return;
     }
     for (int64_t i = 0; i < w->in; i += UNIT) {

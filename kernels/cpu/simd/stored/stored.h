@@ -46,7 +46,13 @@ stored_by_amx MF_SIMD(stored_gemm_amx);
 /* The function that computes such groups; NULL: AMX is not used. use_amx (tile.h) and tests
  * set it. */
 extern stored_by_amx *MF_SIMD(stored_amx);
-/* Whether matrix registers are the fastest method for group e (measured). With few rows,
+/* Whether rows of x become digits before they are multiplied with such weights. */
+static inline bool stored_has_digits(mf_stored_type type)
+{
+    return type == MF_STORED_GPTQ4 || type == MF_STORED_MXFP4;
+}
+/* Whether matrix registers are the fastest method for group e (measured). planes.h has no
+ * planes for the types behind MXFP4. With few rows,
  * unpacking weights takes longer than multiplying them from memory, or for F32 longer than
  * multiplying in f32. For many rows of BF16, gemm_tile is faster, because it unpacks weights
  * once for more rows. */
@@ -59,13 +65,14 @@ static inline bool stored_amx_pays(const mf_stored_gemm_args *g, int64_t e)
                                                   [MF_STORED_MXFP4] = 5};
     enum { MANY = 256 };
     const int64_t rows = g->offset ? g->offset[e + 1] - g->offset[e] : g->rows;
-    bool few = true, lie = true;
+    bool few = true, lie = true, has_planes = true;
     for (int64_t q = 0; q < g->w->parts; q++) {
         const mf_stored_part *p = &g->w->part[e * g->w->parts + q];
+        has_planes = has_planes && p->type <= MF_STORED_MXFP4;
         few = few && rows <= most[p->type];
         lie = lie && p->type == MF_STORED_BF16 && !(p->transposed && p->pairs);
     }
-    return rows > 0 && (g->back || g->row || !few) && !(lie && rows > MANY);
+    return rows > 0 && has_planes && (g->back || g->row || !few) && !(lie && rows > MANY);
 }
 /* Whether groups of inputs consist of whole spans of 128 inputs, or spans consist of whole
  * groups of at least 32 inputs. */
@@ -76,8 +83,8 @@ static inline bool stored_gptq4_has_spans(const mf_stored_part *p)
 }
 
 stored_unpack MF_SIMD(stored_unpack_dense), MF_SIMD(stored_unpack_gptq4),
-    MF_SIMD(stored_unpack_mxfp4);
-stored_few MF_SIMD(stored_few_dense);
+    MF_SIMD(stored_unpack_mxfp4), MF_SIMD(stored_unpack_coded), MF_SIMD(stored_unpack_columns);
+stored_few MF_SIMD(stored_few_dense), MF_SIMD(stored_few_coded), MF_SIMD(stored_few_columns);
 stored_few_packed MF_SIMD(stored_few_gptq4), MF_SIMD(stored_few_mxfp4);
 
 #endif

@@ -21,8 +21,8 @@ from transformers import CONFIG_MAPPING, AutoModelForCausalLM
 
 FAMILIES = ["bert", "gpt2", "llama", "mixtral", "olmoe", "qwen2_moe", "qwen3_moe", "gpt_oss", "deepseek_v2", "deepseek_v3",
             "deepseek_v32", "dots1", "glm4_moe", "glm4_moe_lite", "hy_v3", "minimax_m2", "mistral", "qwen2", "qwen3", "sarvam_mla", "sarvam_moe",
-            "seed_oss", "solar_open", "olmo2", "flex_olmo", "granitemoe", "granitemoeshared", "smollm3", "hunyuan_v1_moe", "exaone_moe",
-            "aria_text", "ernie4_5_moe", "flint", "glm_moe_dsa", "granitemoe_swa", "granitemoehybrid", "mistral4", "phimoe"]
+            "seed_oss", "solar_open", "olmo2", "olmo3", "flex_olmo", "granitemoe", "granitemoeshared", "smollm3", "hunyuan_v1_moe", "exaone_moe",
+            "afmoe", "aria_text", "dbrx", "llama4_text", "ernie4_5_moe", "flint", "glm_moe_dsa", "granitemoe_swa", "granitemoehybrid", "mistral4", "phimoe"]
 BASE = {f.name for f in dataclasses.fields(transformers.PreTrainedConfig)}
 
 
@@ -32,9 +32,12 @@ def defaults(family):
     for f in dataclasses.fields(cls):
         if f.default is not dataclasses.MISSING and (f.name not in BASE or f.name == "tie_word_embeddings"):
             out[f.name] = f.default
+    for key, part in cls.sub_configs.items():
+        out |= {f"{key}.{f.name}": f.default for f in dataclasses.fields(part) if f.name not in BASE and f.default is not dataclasses.MISSING}
     rope = getattr(cls(), "rope_parameters", None)
     if rope is not None:
         out["rope_theta"] = cls.default_theta
+        rope = rope.get("full_attention", rope)  # a class may have numbers for each kind of block
         if rope.get("partial_rotary_factor", 1) != 1:
             out["partial_rotary_factor"] = rope["partial_rotary_factor"]
         if rope["rope_type"] != "default":

@@ -22,7 +22,11 @@ LATENT = dict(num_key_value_heads=4, kv_lora_rank=10, q_lora_rank=9, qk_nope_hea
 SOFTMAX = dict(num_experts_per_tok=3)
 # name: keys beside the sizes
 FAMILIES = {
+    "afmoe": HEAD | dict(num_hidden_layers=4, num_key_value_heads=2, moe_intermediate_size=12, num_experts=6, num_experts_per_tok=3, num_shared_experts=2,
+                         route_scale=1.7, sliding_window=5, mup_enabled=True, attention_bias=True),
     "aria_text": HEAD | dict(moe_num_experts=5, moe_topk=3, moe_num_shared_experts=2, attention_bias=True),
+    "dbrx": dict(hidden_size=32, d_model=32, n_heads=4, n_layers=2, max_seq_len=48, attn_config=dict(kv_n_heads=2, clip_qkv=0.9, rope_theta=5e5),
+                 ffn_config=dict(ffn_hidden_size=12, moe_num_experts=5, moe_top_k=3), rope_parameters={"rope_type": "default", "rope_theta": 5e5}),
     "deepseek_v2": SIGMOID | LATENT | dict(first_k_dense_replace=1, topk_method="group_limited_greedy"),
     "deepseek_v3": SIGMOID | LATENT | dict(first_k_dense_replace=1),
     "deepseek_v32": SIGMOID | LATENT | dict(v_head_dim=12, first_k_dense_replace=1, index_topk=32, index_head_dim=6, index_n_heads=2),
@@ -48,6 +52,8 @@ FAMILIES = {
     "hunyuan_v1_moe": HEAD | dict(num_experts=5, moe_topk=2),
     "hy_v3": HEAD | dict(moe_intermediate_size=12, num_experts=5, num_experts_per_tok=2),
     "llama": HEAD | dict(attention_bias=True, mlp_bias=True),
+    "llama4_text": HEAD | dict(num_hidden_layers=4, num_key_value_heads=2, intermediate_size=12, intermediate_size_mlp=20, num_local_experts=5, num_experts_per_tok=2,
+                               interleave_moe_layer_step=2, attention_chunk_size=4, floor_scale=3, attn_scale=0.4, no_rope_layer_interval=3),
     "minimax_m2": HEAD | dict(num_local_experts=5, num_experts_per_tok=2, rope_parameters={"rope_type": "default", "rope_theta": 1e4,
                                                                                            "partial_rotary_factor": 0.5}),
     "mistral": HEAD | dict(sliding_window=5),
@@ -55,6 +61,9 @@ FAMILIES = {
         "rope_type": "yarn", "rope_theta": 1e4, "factor": 4.0, "original_max_position_embeddings": 16, "beta_fast": 32.0, "beta_slow": 1.0,
         "mscale": 1.0, "mscale_all_dim": 1.0, "llama_4_scaling_beta": 0.1}),
     "olmo2": {},
+    "olmo3": dict(num_hidden_layers=4, sliding_window=5, rope_parameters={
+        "full_attention": {"rope_type": "yarn", "rope_theta": 5e4, "factor": 4.0, "original_max_position_embeddings": 12},
+        "sliding_attention": {"rope_type": "default", "rope_theta": 1e3}}),
     "olmoe": SOFTMAX | dict(num_experts=5, clip_qkv=0.8),
     "phimoe": dict(num_local_experts=5, attention_bias=True, lm_head_bias=True, router_jitter_noise=0.2),
     "qwen2": dict(use_sliding_window=True, sliding_window=5, max_window_layers=1),
@@ -72,7 +81,7 @@ def fill(model, generator):
     """Numbers of the size that the tensor's form wants, in bf16: norms near 1, matrices by their width."""
     for name, t in list(model.named_parameters()) + [(n, b) for n, b in model.named_buffers() if "bias" in n]:
         r = torch.randn(t.shape, generator=generator)
-        if "norm" in name and name.endswith("weight"):
+        if "norm" in name and name.endswith("weight") and t.dim() == 1:
             r = 1 + 0.2 * r
         elif t.dim() < 2:
             r = 0.2 * r
@@ -127,5 +136,20 @@ def make(name):
     print(name, sum(f.stat().st_size for f in out.rglob("*") if f.is_file()) // 1024, "KiB")
 
 
-for name in sys.argv[1:] or FAMILIES:
-    make(name)
+# A folder with more than a text model: the text model, its keys in text_config, the begin of its names, and a tensor of the other part.
+WHOLE = {"llama4": ("llama4_text", lambda name: f"language_model.{name}", "vision_model.layernorm_post.weight")}
+
+
+def make_whole(name):
+    text, rename, other = WHOLE[name]
+    shutil.rmtree(HERE / name, ignore_errors=True)
+    shutil.copytree(HERE / text, HERE / name)
+    path, config = HERE / name / "hf" / "model.safetensors", HERE / name / "hf" / "config.json"
+    tensors = {rename(k): v for k, v in load_file(path).items()}
+    save_file(tensors | {other: torch.ones(3, dtype=torch.bfloat16)}, path, {"format": "pt"})
+    keys = json.loads(config.read_text())
+    config.write_text(json.dumps({"model_type": name, "tie_word_embeddings": keys["tie_word_embeddings"], "text_config": keys}, indent=1) + "\n")
+
+
+for name in sys.argv[1:] or FAMILIES | WHOLE:
+    make_whole(name) if name in WHOLE else make(name)
