@@ -44,6 +44,7 @@ typedef struct mf_keys {
     /* [layers] number of experts of each block, if blocks differ (match.h); NULL: they
      * do not */
     const int64_t *layer_experts;
+    bool whole;         /* the folder has more than the text model, whose keys these are */
     int64_t classes;    /* number of classes of a classifier; else 0 */
     mf_packing packing; /* what quantization_config says */
     bool tied;          /* the output head shares the embedding's weights */

@@ -98,6 +98,19 @@ static const char *split_last(list *l, char *name)
     return mf_arena_strdup(l->arena, dot + 1);
 }
 
+/* Returns the name of a module in the program of the model. In a folder with more than a text
+ * model, the names of the text model begin with the family's prefix, or with `inner`. */
+static const char *module_name(const list *l, int32_t layer, const char *name)
+{
+    static const char model[] = "model.";
+    const mf_family *f = l->record->family;
+    const bool whole = l->record->keys.whole, alone = f->whole_types && !whole;
+    if (whole && f->inner && strncmp(name, model, sizeof model - 1) == 0)
+        return mf_arena_strf(l->arena, "%s%s", f->inner, name + sizeof model - 1);
+    return mf_arena_strf(l->arena, "%s%s", f->prefix && layer >= 0 && !alone ? f->prefix : "",
+                         name);
+}
+
 static int add(list *l, const mf_family_rule *r, int64_t layer)
 {
     char name[NAME_MAX], ours[NAME_MAX];
@@ -136,9 +149,7 @@ static int add(list *l, const mf_family_rule *r, int64_t layer)
         cut_end(name, ".weight");
         if (mf_ends_with(ours, ".router.weight")) m.parameter = "weight";
     }
-    m.name = mf_arena_strf(
-        l->arena, "%s%s",
-        l->record->family->prefix && m.layer >= 0 ? l->record->family->prefix : "", name);
+    m.name = module_name(l, m.layer, name);
     if (!m.name || l->n == l->room) return MF_ENOMEM;
     /* A table may have several rules for a module, because files differ. */
     for (int i = 0; i < l->n; i++)

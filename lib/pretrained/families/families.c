@@ -149,6 +149,7 @@ static void choose_text(mf_keys *k, const mf_family *family)
     snprintf(path, strlen(k->path) + sizeof name + 3, "%s: %s", k->path, name);
     k->path = path;
     k->json = text;
+    k->whole = true;
 }
 
 int mf_keys_read(const mf_family *family, const char *path, const mf_json *config,

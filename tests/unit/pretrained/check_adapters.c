@@ -11,6 +11,7 @@
 #include "base/mem.h"
 #include "io/json.h"
 #include "pretrained/import.h"
+#include "pretrained/adapters/modules.h"
 #include "pretrained/adapters/pattern.h"
 #include "pretrained/adapters/peft.h"
 #include "tests/lib/models.h"
@@ -363,6 +364,45 @@ START_TEST(adapters_without_a_form)
 END_TEST
 
 /* Keys of patterns match like Python's re.match("(.*\\.)?(KEY)$", NAME). */
+/* In a folder with more than a text model, modules of the text model have other names. */
+START_TEST(names_of_modules)
+{
+    static const struct {
+        const char *folder, *name;
+    } table[] = {{"llama4_text", "model.layers.0.self_attn.q_proj"},
+                 {"llama4", "language_model.model.layers.0.self_attn.q_proj"},
+                 {"qwen3_5_moe_text", "model.layers.1.self_attn.k_proj"},
+                 {"qwen3_5_moe", "model.language_model.layers.1.self_attn.k_proj"}};
+    const char *source = getenv("srcdir"), *run = scratch_path("run");
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        char hf[1024];
+        mf_import_report report = {0};
+        const mf_session_options o = {.no_data = true};
+        const mf_load_change change = {.step = -1};
+        mf_session *s = NULL;
+        mf_record *record = NULL;
+        mf_peft_module *all;
+        mf_arena *arena = mf_arena_new();
+        int64_t step;
+        int n = 0, found = 0;
+        snprintf(hf, sizeof hf, "%.800s/tests/golden/pretrained/families/%s/hf",
+                 source ? source : ".", table[i].folder);
+        mf_remove_tree(run);
+        ck_assert_msg(mf_import(hf, NULL, run, &report) == MF_OK, "%s", mf_error_message());
+        ck_assert_int_eq(mf_load_run_as(run, &o, &change, &s, &step), MF_OK);
+        ck_assert_int_eq(mf_record_need(run, &record), MF_OK);
+        ck_assert_int_eq(mf_modules_list(record, s->model->store, arena, &all, &n), MF_OK);
+        for (int j = 0; j < n; j++)
+            found += strcmp(all[j].name, table[i].name) == 0;
+        ck_assert_msg(found == 1, "%s: %d modules %s", table[i].folder, found, table[i].name);
+        mf_record_free(record);
+        mf_session_close(s);
+        mf_arena_free(arena);
+        mf_free(report.run);
+    }
+}
+END_TEST
+
 START_TEST(patterns)
 {
     static const struct {
@@ -424,6 +464,7 @@ static Suite *suite(void)
     TCase *t = tcase_create("adapters");
     tcase_set_timeout(t, 300);
     tcase_add_test(t, adapters_that_are_refused);
+    tcase_add_test(t, names_of_modules);
     tcase_add_test(t, patterns);
     tcase_add_test(t, changes_that_share_no_matrix);
     tcase_add_test(t, ranks_alphas_and_the_output_head);
