@@ -363,15 +363,16 @@ static mf_tensor *chunk_start(const attend *x, int64_t window)
     return x->mg->since ? mf_add(x->g, x->mg->since, at) : at;
 }
 
-/* Returns the group's queries, keys and values with the factor of model.temperature on queries,
+/* Returns the group's queries, keys and values with the factor of model.query_growth on queries,
  * which are the first `width` columns. */
-static mf_tensor *cooled(const attend *x, int64_t width, mf_tensor *qkv)
+static mf_tensor *grown(const attend *x, int64_t width, mf_tensor *qkv)
 {
     const mf_model_config *c = &x->m->config->model;
     mf_graph *g = x->g;
     if (!qkv) return NULL;
-    mf_tensor *ln = mf_ln(g, mf_affine(g, steps(x, 1, c->temperature_step), 1, 1));
-    mf_tensor *by = mf_reshape(g, mf_affine(g, ln, c->temperature, 1), mf_shape2(x->tokens, 1));
+    mf_tensor *ln = mf_ln(g, mf_affine(g, steps(x, 1, c->query_growth_step), 1, 1));
+    mf_tensor *by =
+        mf_reshape(g, mf_affine(g, ln, c->query_growth, 1), mf_shape2(x->tokens, 1));
     mf_tensor *part[2] = {mf_mul(g, mf_slice(g, qkv, 1, 0, width), by),
                           mf_slice(g, qkv, 1, width, qkv->shape.dim[1] - width)};
     return mf_concat(g, 2, part, 1);
@@ -388,7 +389,7 @@ static mf_tensor *finished_qkv(const attend *x, const mf_head_group *group, mf_t
     if (rope)
         qkv = mf_model_rope(x->m, x->mg, x->layer, qkv, x->hd, (group->share + 1) * group->kv);
     if (norm && c->qk_norm_late) qkv = normed_qkv(x, group, qkv);
-    return rope || c->temperature == 0 ? qkv : cooled(x, group->share * group->kv * x->hd, qkv);
+    return rope || c->query_growth == 0 ? qkv : grown(x, group->share * group->kv * x->hd, qkv);
 }
 
 static mf_tensor *one_group(attend *x, int32_t i, mf_tensor *qkv)

@@ -112,11 +112,12 @@ static const mf_option model_options[] = {
                   "blocks with a window: all, or numbers from 0, as 0-5 or 0,2"),
     MF_SECTION_BOOL(mf_model_config, window_chunks, "no",
                     "a token sees back to a multiple of window, not window tokens"),
-    MF_SECTION_REAL(mf_model_config, temperature, "0", 0, 1e3,
-                    "queries at position p, in blocks without rope, times 1 + temperature ln(1 "
-                    "+ floor((p + 1) / temperature_step)); 0: 1"),
-    MF_SECTION_INT(mf_model_config, temperature_step, "8192", 1, INT32_MAX,
-                   "temperature: tokens between two values"),
+    MF_SECTION_REAL(
+        mf_model_config, query_growth, "0", 0, 1e3,
+        "queries at position p, in blocks without rope, times 1 + query_growth ln(1 "
+        "+ floor((p + 1) / query_growth_step)); 0: 1"),
+    MF_SECTION_INT(mf_model_config, query_growth_step, "8192", 1, INT32_MAX,
+                   "query_growth: tokens between two values"),
     MF_SECTION_BOOL(
         mf_model_config, sinks, "no",
         "one more learned logit a head in the softmax of attention, without a value"),
@@ -416,7 +417,7 @@ static const char *not_latent(const mf_model_config *m)
     if (m->clip_qkv > 0) return "clip_qkv";
     if (m->attention_gate) return "attention_gate";
     if (m->window_chunks) return "window_chunks";
-    if (m->temperature > 0) return "temperature";
+    if (m->query_growth > 0) return "query_growth";
     return m->sinks ? "sinks" : NULL;
 }
 

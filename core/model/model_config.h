@@ -86,10 +86,10 @@ typedef struct mf_model_config {
     int64_t window;             /* window of causal attention in tokens; 0: none */
     const char *window_layers;  /* list of blocks with the window: "all", "0, 2-4" */
     int64_t window_chunks;      /* windows begin at multiples of `window` */
-    /* factor 1 + temperature ln(1 + floor((p + 1) / temperature_step)) on queries at position
+    /* factor 1 + query_growth ln(1 + floor((p + 1) / query_growth_step)) on queries at position
      * p, in blocks without rope; 0: none */
-    double temperature;
-    int64_t temperature_step;
+    double query_growth;
+    int64_t query_growth_step;
     int64_t sinks;            /* the softmax of each head has one more logit */
     int64_t latent, latent_q; /* widths of latent vectors (model/latent.h); 0: none */
     int64_t value_dim;        /* latent attention: width of a value; 0: head_dim */

@@ -65,8 +65,8 @@ static void attention(mf_keys *k)
         mf_keys_set(k, "model.qk_norm_layers=%s", layers);
     }
     if (!mf_keys_bool(k, "attn_temperature_tuning")) return;
-    mf_keys_set(k, "model.temperature=%.17g", mf_keys_real(k, "attn_scale"));
-    mf_keys_set(k, "model.temperature_step=%lld",
+    mf_keys_set(k, "model.query_growth=%.17g", mf_keys_real(k, "attn_scale"));
+    mf_keys_set(k, "model.query_growth_step=%lld",
                 (long long)mf_keys_int(k, "floor_scale", 1, INT32_MAX));
 }
 

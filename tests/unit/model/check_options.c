@@ -90,7 +90,7 @@ static const options_case cases[] = {
      .params = {"layers.0.norm1_out.weight", "layers.1.norm2_out.weight",
                 "layers.0.attention.out_gate.weight", "layers.1.norm1.weight"}},
     {.set = {"model.window=5", "model.window_chunks=yes", "model.window_layers=0",
-             "model.rope_layers=0", "model.temperature=0.6", "model.temperature_step=3",
+             "model.rope_layers=0", "model.query_growth=0.6", "model.query_growth_step=3",
              "model.kv_heads=2"},
      .params = {"layers.0.attention.qkv.weight", "layers.1.attention.qkv.weight"}},
     {.set = {"model.qk_norm=head", "model.qk_norm_weights=no", "model.qk_norm_layers=1",

@@ -136,7 +136,7 @@ START_TEST(no_keys)
         {"dbrx", 32000, 2048, 24, 16, 1, 128, 2048, 4, "moe.renormalize", "yes"},
         {"llama4_text", 202048, 5120, 48, 40, 8, 128, 131072, 16, "model.qk_norm_layers",
          "0-2,4-6,8-10,12-14,16-18,20-22,24-26,28-30,32-34,36-38,40-42,44-46"},
-        {"llama4_text", 202048, 5120, 48, 40, 8, 128, 131072, 16, "model.temperature_step",
+        {"llama4_text", 202048, 5120, 48, 40, 8, 128, 131072, 16, "model.query_growth_step",
          "8192"},
         {"deepseek_v3", 129280, 7168, 61, 128, 128, 192, 4096, 256, "model.dense_layers",
          "0-2"},
