@@ -363,8 +363,8 @@ static mf_tensor *chunk_start(const attend *x, int64_t window)
     return x->mg->since ? mf_add(x->g, x->mg->since, at) : at;
 }
 
-/* Returns the group's queries, keys and values with the factor of model.query_growth on queries,
- * which are the first `width` columns. */
+/* Returns the group's queries, keys and values with the factor of model.query_growth on
+ * queries, which are the first `width` columns. */
 static mf_tensor *grown(const attend *x, int64_t width, mf_tensor *qkv)
 {
     const mf_model_config *c = &x->m->config->model;
