@@ -14,6 +14,7 @@ UNIT += tests/unit/run/check_checkpoint_refused
 UNIT += tests/unit/run/check_data_sums
 UNIT += tests/unit/run/check_events
 UNIT += tests/unit/model/check_config
+UNIT += tests/unit/model/check_delta
 UNIT += tests/unit/model/check_drawn
 UNIT += tests/unit/data/check_bin
 UNIT += tests/unit/data/check_cache

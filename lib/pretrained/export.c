@@ -53,7 +53,7 @@ static bool written_of(const export *x, int64_t i, written *ret)
 static bool unpacks(const export *x)
 {
     for (int64_t i = 0; x->options->dtype && i < x->run.record->n; i++)
-        if (x->run.record->ledger.places[i].form != MF_FORM_PLAIN) return true;
+        if (!mf_form_has_numbers(x->run.record->ledger.places[i].form)) return true;
     return false;
 }
 
@@ -279,12 +279,13 @@ static int declare_shard(const export *x, int32_t shard, mf_st_writer *w, int64_
     return rc;
 }
 
-/* Checks that a weight of few bits still has the values of its stored tensors. */
-static int judge_packed(const export *x, const mf_place *p, const mf_st_tensor *first)
+/* Whether a weight still has the values of its stored tensors, which are then copied. Values of
+ * few bits that were trained are an error, because their form cannot say the new values. */
+static int judge_packed(const export *x, const mf_place *p, const mf_st_tensor *first,
+                        bool *ret_same)
 {
-    bool same = true;
-    const int rc = mf_export_unchanged(&x->run, p, &same);
-    if (rc != MF_OK || same) return rc;
+    const int rc = mf_export_unchanged(&x->run, p, ret_same);
+    if (rc != MF_OK || *ret_same || p->form == MF_FORM_F64) return rc;
     return mf_fail(MF_EINPUT,
                    "tensor '%s': %s was trained, and its form of few bits cannot say the new "
                    "values; --dtype writes plain weights",
@@ -295,12 +296,13 @@ static int judge_packed(const export *x, const mf_place *p, const mf_st_tensor *
 static int put_tensor(const export *x, mf_st_writer *w, const mf_st_tensor *due, int64_t i)
 {
     const mf_place *p = &x->run.record->ledger.places[i];
-    const bool packed = p->form != MF_FORM_PLAIN && !x->options->dtype;
-    if (packed && p->param) {
-        const int rc = judge_packed(x, p, due);
+    bool copied = !p->param;
+    if (p->form != MF_FORM_PLAIN && !x->options->dtype) {
+        copied = true;
+        const int rc = p->param ? judge_packed(x, p, due, &copied) : MF_OK;
         if (rc != MF_OK) return rc;
     }
-    if (!p->param || packed) return mf_export_copy(&x->run, due, w);
+    if (copied) return mf_export_copy(&x->run, due, w);
     float *values[2];
     const int rc = mf_export_values(&x->run, p, values);
     return rc == MF_OK ? mf_values_write(w, due, p, values) : rc;

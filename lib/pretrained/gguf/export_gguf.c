@@ -80,7 +80,7 @@ static int choose_type(const export *x, gguf_tensor *t)
                 return MF_OK;
             }
         }
-        if (p->form != MF_FORM_PLAIN && !x->options->dtype)
+        if (!mf_form_has_numbers(p->form) && !x->options->dtype)
             return mf_fail(MF_EINPUT,
                            p->form != MF_FORM_MXFP4
                                ? "tensor '%s': GGUF has no form for it; --dtype f16, bf16 or "

@@ -75,7 +75,7 @@ static int open_both(mf_quantize_work *w, const char *run)
     int64_t step;
     int rc = mf_export_open_values(run, &w->x);
     for (int64_t i = 0; rc == MF_OK && i < w->x.record->n; i++)
-        if (w->x.record->ledger.places[i].form != MF_FORM_PLAIN)
+        if (!mf_form_has_numbers(w->x.record->ledger.places[i].form))
             rc = mf_fail(MF_EUSAGE, "%s: tensor '%s' has few bits already", run,
                          w->x.record->tensors[i]->name);
     if (rc == MF_OK) rc = judge_data(w, run, &session.no_data);

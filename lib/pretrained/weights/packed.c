@@ -326,7 +326,8 @@ static const form forms[MF_FORMS] = {
                       .n = 4,
                       .pointer = {0, SCALE, POINTS, -1},
                       .judge = judge_int4,
-                      .describe = describe_int4}};
+                      .describe = describe_int4},
+    [MF_FORM_F64] = {.ending = "", .parts = {{"", TYPE(F64), false}}, .n = 1}};
 
 int mf_form_parts(mf_form f)
 {

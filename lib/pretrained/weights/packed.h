@@ -11,8 +11,10 @@
  *   FP8_CT  the same with the name weight_scale (compressed-tensors, fbgemm)
  *   INT4    weight_packed I32 [out, in/8], weight_scale [out, G], weight_shape, and perhaps
  *           weight_zero_point I32 [out/8, G] (compressed-tensors)
+ *   F64     one tensor of any shape, in double. Its values are rounded to f32, so the tensor
+ *           itself is kept for an export
  *
- * kernels/stored.h has the formula of each. Scales of activations (input_scale,
+ * kernels/stored.h has the formula of each but F64. Scales of activations (input_scale,
  * activation_scale) belong to these forms but are not used: weights do not need them, and
  * activations are not rounded here. All values are f32 numbers without rounding, except those
  * of FP8, which are rounded once where the scale is no power of two, and MXFP4 numbers too
@@ -31,6 +33,7 @@ typedef enum mf_form {
     MF_FORM_FP8,
     MF_FORM_FP8_CT,
     MF_FORM_INT4,
+    MF_FORM_F64,
     MF_FORMS
 } mf_form;
 enum { MF_FORM_PARTS = 4 };
@@ -55,6 +58,11 @@ typedef struct mf_source {
     const mf_st_tensor *tensor[MF_FORM_PARTS];
 } mf_source;
 
+/* Whether a weight is one tensor whose elements are numbers, plain or in double. */
+static inline bool mf_form_has_numbers(mf_form form)
+{
+    return form == MF_FORM_PLAIN || form == MF_FORM_F64;
+}
 /* Returns the number of tensors of a form. */
 int mf_form_parts(mf_form form);
 /* Writes the name of part i of the weight `plain`. Returns false if the form has no weight of

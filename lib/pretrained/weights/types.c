@@ -1,7 +1,7 @@
-/* pretrained/weights/types.c: conversion between f32 and the 16-bit types of files.
+/* pretrained/weights/types.c: conversion between f32 and the types of files.
  *
- * Conversion to f32 keeps all bits, also those of NaN. Conversion from f32 rounds to the
- * nearest, ties to even. */
+ * Conversion of 16-bit types to f32 keeps all bits, also those of NaN. All other conversions
+ * round to the nearest, ties to even. */
 #include "pretrained/weights/types.h"
 
 #include <string.h>
@@ -78,6 +78,11 @@ void mf_types_to_f32(mf_st_dtype dtype, const void *from, int64_t n, float *to)
     if (dtype == MF_ST_F32) memcpy(to, from, (size_t)n * sizeof *to);
     for (int64_t i = 0; dtype == MF_ST_F16 && i < n; i++)
         to[i] = float_of(f32_of_f16(h[i]));
+    for (int64_t i = 0; dtype == MF_ST_F64 && i < n; i++) {
+        double x;
+        memcpy(&x, (const char *)from + i * (int64_t)sizeof x, sizeof x);
+        to[i] = (float)x;
+    }
     for (int64_t i = 0; dtype == MF_ST_BF16 && i < n; i++)
         to[i] = float_of((uint32_t)h[i] << 16);
 }
@@ -88,6 +93,9 @@ void mf_types_from_f32(mf_st_dtype dtype, const float *from, int64_t n, void *to
     if (dtype == MF_ST_F32) memcpy(to, from, (size_t)n * sizeof *from);
     for (int64_t i = 0; dtype == MF_ST_F16 && i < n; i++)
         h[i] = f16_of_f32(bits_of(from[i]));
+    for (int64_t i = 0; dtype == MF_ST_F64 && i < n; i++)
+        memcpy((char *)to + i * (int64_t)sizeof(double), &(const double){(double)from[i]},
+               sizeof(double));
     for (int64_t i = 0; dtype == MF_ST_BF16 && i < n; i++)
         h[i] = bf16_of_f32(bits_of(from[i]));
 }

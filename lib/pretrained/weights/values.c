@@ -5,6 +5,7 @@
  * the position of each element in the parameter. */
 #include "pretrained/weights/values.h"
 
+#include <math.h>
 #include <string.h>
 #include "base/error.h"
 #include "base/mem.h"
@@ -54,7 +55,7 @@ static float *element(const walk *w, float *const values[2])
     return values[1] + index;
 }
 
-/* Memory for a piece in both types. */
+/* Memory for a piece in f32 and in any type. */
 typedef struct room {
     float *f32;
     unsigned char *raw;
@@ -63,7 +64,7 @@ typedef struct room {
 static int new_room(room *r)
 {
     r->f32 = mf_alloc(PIECE, sizeof *r->f32);
-    r->raw = r->f32 ? mf_alloc(PIECE, sizeof(float)) : NULL;
+    r->raw = r->f32 ? mf_alloc(PIECE, sizeof(double)) : NULL;
     if (r->raw) return MF_OK;
     mf_free(r->f32);
     return MF_ENOMEM;
@@ -105,6 +106,17 @@ static int read_packed(const mf_source *source, const mf_place *place, float *co
     return MF_OK;
 }
 
+/* Refuses numbers of F64 that became infinite in f32. */
+static int judge_range(const mf_st_tensor *t, const room *r, int64_t n)
+{
+    const double *from = (const double *)(const void *)r->raw;
+    for (int64_t i = 0; i < n; i++)
+        if (isinf(r->f32[i]) && !isinf(from[i]))
+            return mf_fail(MF_EINPUT, "tensor '%s': %g is outside of the range of f32", t->name,
+                           from[i]);
+    return MF_OK;
+}
+
 static int read_plain(const mf_source *source, const mf_place *place, float *const values[2],
                       visit *fn, void *arg)
 {
@@ -119,6 +131,7 @@ static int read_plain(const mf_source *source, const mf_place *place, float *con
         rc = mf_st_read_part(source->file[0], t, r.raw, (size_t)(m * size),
                              (uint64_t)(from * size));
         if (rc == MF_OK) mf_types_to_f32(t->dtype, r.raw, m, r.f32);
+        if (rc == MF_OK && t->dtype == MF_ST_F64) rc = judge_range(t, &r, m);
         for (int64_t i = 0; rc == MF_OK && i < m; i++, next(&w))
             fn(arg, element(&w, values), r.f32[i]);
     }
@@ -129,8 +142,8 @@ static int read_plain(const mf_source *source, const mf_place *place, float *con
 static int read_all(const mf_source *source, const mf_place *place, float *const values[2],
                     visit *fn, void *arg)
 {
-    return source->form == MF_FORM_PLAIN ? read_plain(source, place, values, fn, arg)
-                                         : read_packed(source, place, values, fn, arg);
+    return mf_form_has_numbers(source->form) ? read_plain(source, place, values, fn, arg)
+                                             : read_packed(source, place, values, fn, arg);
 }
 
 static void store(void *arg, float *ours, float value)

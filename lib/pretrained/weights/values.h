@@ -1,8 +1,8 @@
 /* pretrained/weights/values.h: converts values of tensors between files and parameters.
  *
- * Files store F32, F16 or BF16; parameters are f32. Reading loses nothing. Writing rounds to
- * the nearest value, ties to even, so a value that came from a file is written back bit
- * for bit.
+ * Files store F32, F16, BF16 or F64; parameters are f32. Reading loses nothing, except of F64,
+ * whose numbers are rounded. Writing rounds to the nearest value, ties to even, so a value that
+ * came from a file of another type is written back bit for bit.
  *
  * values: all values of place->param (from mf_values_of; from mf_param_edit if they will be
  * changed), and all values of place->other, or NULL. Only mf_values_read changes them. */
@@ -18,8 +18,8 @@ static inline float *mf_values_of(const mf_param *p)
     return p ? (float *)(uintptr_t)mf_param_host(p) : NULL;
 }
 
-/* Reads a tensor, or a weight of several tensors, into its part of a parameter. MF_EINPUT,
- * MF_EIO, MF_ENOMEM. */
+/* Reads a tensor, or a weight of several tensors, into its part of a parameter. MF_EINPUT, also
+ * for a number of F64 that f32 cannot hold; MF_EIO, MF_ENOMEM. */
 int mf_values_read(const mf_source *source, const mf_place *place, float *const values[2]);
 /* Compares a tensor bit by bit with its part of a parameter. *ret_same: whether they
  * are equal. */

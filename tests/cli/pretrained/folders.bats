@@ -485,6 +485,10 @@ END
     run "$MOEFW" import nowhere
     [ "$status" -eq 3 ]
     [ "$output" = "moefw: nowhere: there is no such folder" ]
+    : >model.gguf
+    run "$MOEFW" import model.gguf
+    [ "$status" -eq 3 ]
+    [[ "$output" == *"model.gguf: expected a model folder; GGUF is written, but not read: "*"gguf_file='FILE.gguf'"* ]]
 }
 
 @test "weights of four bits: sizes that do not fit, and lost parts, are named" {

@@ -107,7 +107,7 @@ static void fill_f8(mf_kt *t, mf_stored_part *p, int64_t in)
 {
     static const int64_t sides[][2] = {{128, 128}, {64, 32}, {1, 0}, {0, 0}, {7, 5}, {1, 128}};
     const int64_t *side = sides[t->variant / 4 % 6], count = p->rows * in;
-    p->scale_rows = side[0] > 0 ? side[0] : p->rows;
+    p->scale_rows = side[0] > 0 ? side[0] : p->rows + 1; /* a part may have no rows */
     p->group_size = side[1] > 0 ? side[1] : in;
     p->groups = (in + p->group_size - 1) / p->group_size;
     const int64_t scales = (p->rows + p->scale_rows - 1) / p->scale_rows * p->groups;
@@ -117,7 +117,7 @@ static void fill_f8(mf_kt *t, mf_stored_part *p, int64_t in)
     const int32_t *sign = kt_i32(t, count, 0, 1);
     for (int64_t i = 0; i < count; i++)
         v[i] |= (uint8_t)(sign[i] << 7);
-    if (t->variant / 2 % 5 == 3) v[count * 2 / 3] = 0xff;
+    if (t->variant / 2 % 5 == 3 && count > 0) v[count * 2 / 3] = 0xff;
     p->data = v;
     p->scale_type = t->variant / 8 % 2 ? MF_SCALE_F32 : MF_SCALE_BF16;
     const float *scale = kt_positive(t, scales);
@@ -212,6 +212,13 @@ static void run_gemm_of(mf_kt *t, const int64_t (*all)[4], int forms, bool bf16)
         type = (mf_stored_type)(type % MF_STORED_GPTQ4);
     else if (s[3] % 32 != 0 && type == MF_STORED_MXFP4)
         type = MF_STORED_GPTQ4;
+    /* these layouts differ from WHOLE and PAIRS only for types that can be transposed, and
+     * where groups are listed; the result of such a case stays as it is */
+    if ((layout == TRANSPOSED || layout == BOTH) && type > MF_STORED_MXFP4 &&
+        type != MF_STORED_GPTQ8) {
+        kt_result(t, 1);
+        return;
+    }
     mf_stored_part part[MOST_PARTS];
     const mf_stored w =
         weight_of(t, type, bf16, s[3] % 32 ? layout % MIXED : layout, s[0], s[2], s[3], part);

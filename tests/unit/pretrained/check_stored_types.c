@@ -116,6 +116,40 @@ START_TEST(rounding)
 }
 END_TEST
 
+/* Numbers of F64 are rounded to f32. A finite number that f32 does not have is refused. */
+START_TEST(doubles)
+{
+    static const mf_family_rule rule = {"x", "x", MF_PART_ALL, 0, NULL};
+    static const double numbers[2][3] = {{0.1, -INFINITY, 1e-50}, {1, 3.5e38, 2}};
+    const int64_t n = 3;
+    const mf_place place = {.rule = &rule, .rank = 1, .size = {n}, .stride = {1}};
+    const char *path = scratch_path("doubles.safetensors");
+    for (int i = 0; i < 2; i++) {
+        mf_st_writer *w = mf_st_writer_new();
+        mf_st_file *f = NULL;
+        float values[3];
+        remove(path);
+        must(mf_st_writer_add(w, "x", MF_ST_F64, 1, &n));
+        must(mf_st_writer_begin(w, path));
+        must(mf_st_writer_put(w, numbers[i], sizeof numbers[i]));
+        must(mf_st_writer_end(w, false));
+        mf_st_writer_free(w);
+        must(mf_st_open(path, &f));
+        const mf_source source = {.form = MF_FORM_F64, .file = {f}, .tensor = {mf_st_at(f, 0)}};
+        const int rc = mf_values_read(&source, &place, (float *const[2]){values, NULL});
+        if (i == 0) {
+            must(rc);
+            ck_assert(values[0] == 0.1f && values[1] == -INFINITY && values[2] == 0);
+        } else {
+            ck_assert_int_eq(rc, MF_EINPUT);
+            ck_assert_str_eq(mf_error_message(),
+                             "tensor 'x': 3.5e+38 is outside of the range of f32");
+        }
+        mf_st_close(f);
+    }
+}
+END_TEST
+
 /* One column and one block, computed by hand from the formulas of packed.h. */
 START_TEST(four_bits)
 {
@@ -253,6 +287,7 @@ static Suite *suite(void)
     TCase *t = tcase_create("values");
     tcase_add_test(t, types);
     tcase_add_test(t, rounding);
+    tcase_add_test(t, doubles);
     tcase_add_test(t, four_bits);
     tcase_add_test(t, eight_bits);
     tcase_add_test(t, other_orders);

@@ -13,6 +13,7 @@
 #include "api/run_internal.h"
 #include "run/folder/rundir.h"
 #include "run/folder/file_sums.h"
+#include "run/sections/run_sections.h"
 
 static const mf_cli_form forms[] = {
     {NULL, "RUN|CHECKPOINT|CONFIG", 1, 1,

@@ -13,6 +13,7 @@
 #include "cli/samples.h"
 #include "cli/talk/talker.h"
 #include "api/run_internal.h"
+#include "run/sections/run_sections.h"
 
 static const mf_cli_form forms[] = {
     {NULL, "RUN|CHECKPOINT", 1, 1, "continue a text, with the newest checkpoint or another"},

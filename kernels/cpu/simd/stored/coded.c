@@ -102,11 +102,87 @@ void MF_SIMD(stored_unpack_coded)(const mf_stored_part *p, int64_t in, int64_t o
         decode(p, in, o, i0, i1, out + (o - o0) * ld);
 }
 
+/* ---- few rows of x ---- */
+
+#if VL > 4
+/* Adds inputs i .. end - 1 of a row of W, which share a scale, to the sums of `rows` rows
+ * of x. If a number is NaN, all sums become NaN. */
+V_INLINE void f8_group(mf_stored_type type, int rows, const uint8_t *w, int64_t i, int64_t end,
+                       float scale, const float *x, int64_t ldx, vf total[STORED_FEW])
+{
+    const bool e4m3 = type == MF_STORED_F8_E4M3;
+    vf sum[STORED_FEW][2], v[4];
+    f8_found found = {0};
+    V_UNROLL
+    for (int r = 0; r < rows; r++)
+        sum[r][0] = sum[r][1] = (vf){0};
+    for (; i + 4 * VL <= end; i += 4 * VL) {
+        __builtin_prefetch(w + i + AHEAD);
+        if (e4m3) found |= f8_nans(w + i);
+        f8_finite(type, w + i, v);
+        V_UNROLL
+        for (int r = 0; r < rows; r++) {
+            V_UNROLL
+            for (int k = 0; k < 4; k++)
+                sum[r][k % 2] = v_fma(v_load(x + r * ldx + i + k * VL), v[k], sum[r][k % 2]);
+        }
+    }
+    if (i < end) {
+        uint8_t rest[4 * VL] = {0};
+        memcpy(rest, w + i, (size_t)(end - i));
+        if (e4m3) found |= f8_nans(rest);
+        f8_finite(type, rest, v);
+        for (int r = 0; r < rows; r++)
+            for (int64_t k = 0; i + k * VL < end; k++)
+                sum[r][0] =
+                    v_fma(v_load_to(x + r * ldx + i + k * VL, min64(VL, end - i - k * VL)),
+                          v[k], sum[r][0]);
+    }
+    if (e4m3 && f8_any(found)) scale = NAN;
+    V_UNROLL
+    for (int r = 0; r < rows; r++)
+        total[r] = v_fma(v_set(scale), (sum[r][0] + sum[r][1]) * f8_factor(type), total[r]);
+}
+
+V_INLINE void f8_few(mf_stored_type type, int rows, const mf_stored_part *p, int64_t in,
+                     int64_t o, const float *x, int64_t ldx, float *y, int64_t ldy)
+{
+    const uint8_t *w = (const uint8_t *)p->data + o * in;
+    const int64_t scales = o / p->scale_rows * p->groups;
+    vf total[STORED_FEW];
+    V_UNROLL
+    for (int r = 0; r < rows; r++)
+        total[r] = (vf){0};
+    for (int64_t g = 0; g < p->groups; g++)
+        f8_group(type, rows, w, g * p->group_size, min64((g + 1) * p->group_size, in),
+                 mf_stored_scale(p, scales + g), x, ldx, total);
+    for (int r = 0; r < rows; r++)
+        y[r * ldy] = v_sum(total[r]);
+}
+
+#define F8_FEW(type, rows) f8_few(type, rows, p, in, o, x, ldx, y + o - o0, ldy)
+#define F8_FEW_OF(type)                                                                        \
+    (rows == 1   ? F8_FEW(type, 1)                                                             \
+     : rows == 2 ? F8_FEW(type, 2)                                                             \
+     : rows == 3 ? F8_FEW(type, 3)                                                             \
+                 : F8_FEW(type, 4))
+#endif
+
 void MF_SIMD(stored_few_coded)(const mf_stored_part *p, int64_t in, int64_t o0, int64_t o1,
                                int64_t rows, const float *x, int64_t ldx, float *y, int64_t ldy)
 {
     float w[PIECE] __attribute__((aligned(64)));
     const int64_t bits = p->type == MF_STORED_INT4 ? 4 : 8;
+#if VL > 4
+    if (p->type != MF_STORED_INT4) {
+        for (int64_t o = o0; o < o1; o++)
+            if (p->type == MF_STORED_F8_E4M3)
+                F8_FEW_OF(MF_STORED_F8_E4M3);
+            else
+                F8_FEW_OF(MF_STORED_F8_E5M2);
+        return;
+    }
+#endif
     for (int64_t o = o0; o < o1; o++)
         for (int64_t i = 0; i < in; i += PIECE) {
             const int64_t n = min64(PIECE, in - i);

@@ -74,6 +74,63 @@ V_INLINE void f8_numbers(mf_stored_type type, const uint8_t *p, vf to[2])
 #endif
 }
 
+#if VL > 4
+/* The same for 4 VL numbers of which none is NaN. */
+V_INLINE void f8_finite(mf_stored_type type, const uint8_t *p, vf to[4])
+{
+    V_UNROLL
+    for (int h = 0; h < 2; h++, p += 2 * VL) {
+#if VL == 16
+        const __m256i bytes = _mm256_loadu_si256((const void *)p);
+        __m512i v;
+        if (type == MF_STORED_F8_E4M3) /* the sign is extended, and one copy of it cleared */
+            v = _mm512_and_si512(_mm512_slli_epi16(_mm512_cvtepi8_epi16(bytes), 7),
+                                 _mm512_set1_epi16((short)0xbfff));
+        else
+            v = _mm512_slli_epi16(_mm512_cvtepu8_epi16(bytes), 8);
+        to[2 * h] = _mm512_cvtph_ps(_mm512_castsi512_si256(v));
+        to[2 * h + 1] = _mm512_cvtph_ps(_mm512_extracti64x4_epi64(v, 1));
+#else
+        const __m128i bytes = _mm_loadu_si128((const void *)p);
+        __m256i v;
+        if (type == MF_STORED_F8_E4M3)
+            v = _mm256_and_si256(_mm256_slli_epi16(_mm256_cvtepi8_epi16(bytes), 7),
+                                 _mm256_set1_epi16((short)0xbfff));
+        else
+            v = _mm256_slli_epi16(_mm256_cvtepu8_epi16(bytes), 8);
+        to[2 * h] = _mm256_cvtph_ps(_mm256_castsi256_si128(v));
+        to[2 * h + 1] = _mm256_cvtph_ps(_mm256_extracti128_si256(v, 1));
+#endif
+    }
+}
+
+/* Finds NaN among 4 VL numbers of E4M3; results are added by |. E5M2 needs no such test,
+ * because its NaN are those of f16. */
+#if VL == 16
+typedef __mmask64 f8_found;
+V_INLINE f8_found f8_nans(const uint8_t *p)
+{
+    const __m512i nan = _mm512_set1_epi8(0x7f);
+    return _mm512_cmpeq_epi8_mask(_mm512_and_si512(_mm512_loadu_si512(p), nan), nan);
+}
+V_INLINE bool f8_any(f8_found found)
+{
+    return found != 0;
+}
+#else
+typedef vi f8_found;
+V_INLINE f8_found f8_nans(const uint8_t *p)
+{
+    const __m256i nan = _mm256_set1_epi8(0x7f), bytes = _mm256_loadu_si256((const void *)p);
+    return (vi)_mm256_cmpeq_epi8(_mm256_and_si256(bytes, nan), nan);
+}
+V_INLINE bool f8_any(f8_found found)
+{
+    return _mm256_movemask_epi8((__m256i)found) != 0;
+}
+#endif
+#endif
+
 /* ---- columns: outputs are neighbours ---- */
 
 /* Returns the codes of VL outputs from o on, a multiple of VL, in a row of AWQ4. n of them

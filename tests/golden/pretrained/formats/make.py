@@ -112,6 +112,7 @@ FORMS = {
     "gptq_8": (gptq(bits=8), gptq_config(bits=8, checkpoint_format="gptq")),
     "gptq_8_v2": (gptq(bits=8, sym=False, less=0, act=True), gptq_config(bits=8, checkpoint_format="gptq_v2", desc_act=True, sym=False)),
     "gptq_unlisted": (gptq(sym=False, listed=False), gptq_config(sym=False)),
+    "f64": (None, None),  # all tensors, with numbers that f32 does not have
     "awq": (awq, {"quant_method": "awq", "bits": 4, "group_size": GROUP, "zero_point": True, "version": "gemm"}),
 }
 
@@ -136,7 +137,10 @@ def make(name):
     tensors, values = {}, {}
     for n, t in load_file(path).items():
         values[n] = t.float()
-        if is_quantized(n, t):
+        if form is None:
+            tensors[n] = t.double() * (1 + 2.0 ** -40 * torch.rand(t.shape, generator=generator, dtype=torch.float64))
+            values[n] = tensors[n].float()
+        elif is_quantized(n, t):
             parts, values[n] = form(t.float(), generator)
             tensors |= {n.removesuffix("weight") + k: v for k, v in parts.items()}
         else:
@@ -148,7 +152,7 @@ def make(name):
         save_file(values, plain / "model.safetensors", {"format": "pt"})
         model = AutoModelForCausalLM.from_pretrained(plain, dtype=torch.float32, attn_implementation="eager").eval()
     save_file(tensors, path, {"format": "pt"})
-    (out / "hf" / "config.json").write_text(json.dumps(config | {"quantization_config": settings}, indent=2) + "\n")
+    (out / "hf" / "config.json").write_text(json.dumps(config | ({"quantization_config": settings} if settings else {}), indent=2) + "\n")
     ids = torch.randint(3, SIZES["vocab_size"], (2, 11), generator=generator)
     mask = torch.ones_like(ids)
     mask[1, 8:] = 0
