@@ -358,6 +358,13 @@ static jv collection(jj_run *r, const jj_node *n)
     return all;
 }
 
+static jv slice(jj_run *r, const jj_node *n)
+{
+    const jv a = jj_evaluate(r, n->a), begin = n->b ? jj_evaluate(r, n->b) : jv_none(),
+             end = n->c ? jj_evaluate(r, n->c) : jv_none();
+    return jv_slice(r, a, begin, end, n->d ? jj_evaluate(r, n->d) : jv_none());
+}
+
 static jv compute(jj_run *r, const jj_node *n)
 {
     jv a;
@@ -376,10 +383,7 @@ static jv compute(jj_run *r, const jj_node *n)
         a = jj_evaluate(r, n->a);
         return jv_item(r, a, jj_evaluate(r, n->b));
     case JJ_SLICE:
-        a = jj_evaluate(r, n->a);
-        const jv begin = n->b ? jj_evaluate(r, n->b) : jv_none(),
-                 end = n->c ? jj_evaluate(r, n->c) : jv_none();
-        return jv_slice(r, a, begin, end, n->d ? jj_evaluate(r, n->d) : jv_none());
+        return slice(r, n);
     case JJ_CALL:
     case JJ_FILTER:
     case JJ_TEST:

@@ -317,6 +317,7 @@ static bool splits_lines(const mf_pretrained *t)
     for (int i = 0; i < t->words.n; i++) {
         const mf_pt_splitter function = t->words.rule[i].split;
         const char *name = function ? mf_pt_split_name(function) : NULL;
+        if (t->words.rule[i].cuts_lines) return true;
         if (t->words.rule[i].letters || (!function && t->words.rule[i].kind != MF_PT_CUT_SIGNS))
             return false;
         if (function == mf_pt_split_bytes || function == mf_pt_split_bert) return true;

@@ -100,6 +100,9 @@ typedef size_t (*mf_pt_splitter)(const char *text, size_t n, size_t at, bool *dr
 /* Returns the splitter of a regular expression, found by its exact text; NULL: there
  * is none. */
 mf_pt_splitter mf_pt_split_pattern(const char *pattern, size_t n);
+/* Whether a newline between two letters or digits of ASCII is always a word of its own, as with
+ * some expressions that have no function. */
+bool mf_pt_cuts_lines(const char *pattern, size_t n);
 /* The expression that finds the words of the kind bpe_bytes. Words of more than 256 characters
  * are cut there by characters, and in bpe_bytes by bytes. */
 extern const char mf_pt_pattern_own[];
@@ -143,8 +146,9 @@ typedef struct mf_pt_rule {
     char *text;           /* owned, n bytes */
     size_t n;
     mf_pt_behavior behavior;
-    bool invert;  /* the text between matches counts as match, and the matches do not */
-    bool letters; /* bytes were replaced by the letters that represent them */
+    bool invert;     /* the text between matches counts as match, and the matches do not */
+    bool cuts_lines; /* of an expression: mf_pt_cuts_lines */
+    bool letters;    /* bytes were replaced by the letters that represent them */
     mf_pt_bar prepend;
 } mf_pt_rule;
 enum { MF_PT_RULES = 12 };

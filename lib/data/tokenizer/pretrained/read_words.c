@@ -198,6 +198,8 @@ static int read_regex(const char *source, const char *pattern, size_t n, mf_pt_r
     cut->split = split;
     cut->kind = split ? MF_PT_CUT_SPLITTER : MF_PT_CUT_REGEX;
     if (split) return MF_OK;
+    cut->cuts_lines =
+        cut->behavior == MF_PT_ISOLATED && !cut->invert && mf_pt_cuts_lines(pattern, n);
     snprintf(where, sizeof where, "%s: \"pre_tokenizer\": Split", source);
     return mf_regex_new(where, pattern, n, &cut->regex);
 }

@@ -490,6 +490,29 @@ mf_pt_splitter mf_pt_split_pattern(const char *pattern, size_t n)
     return NULL;
 }
 
+/* Expressions without a function in which a newline between two letters or digits of ASCII is
+ * always a word of its own: only \\s*[\\r\\n]+ takes it, and nothing takes more with it. */
+#define HAN     "&&[^\\p{Han}]"
+#define UPPER_H "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}" HAN "]"
+#define LOWER_H "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}" HAN "]"
+static const char *const cut_lines[] = {
+    /* Qwen3.5 */
+    "(?i:" SHORT_FORMS ")|" FRONT
+    "[\\p{L}\\p{M}]+|\\p{N}| ?[^\\s\\p{L}\\p{M}\\p{N}]+[\\r\\n]*|" BLANKS,
+    /* Tekken */
+    FRONT UPPER_SET "*" LOWER_SET "+|" FRONT UPPER_SET "+" LOWER_SET
+                    "*|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|" BLANKS,
+    /* Kimi */
+    "[\\p{Han}]+|" FRONT UPPER_H "*" LOWER_H "+(?i:" SHORT_FORMS ")?|" FRONT UPPER_H "+" LOWER_H
+    "*(?i:" SHORT_FORMS ")?|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|" BLANKS};
+
+bool mf_pt_cuts_lines(const char *pattern, size_t n)
+{
+    for (size_t i = 0; i < sizeof cut_lines / sizeof *cut_lines; i++)
+        if (same_pattern(cut_lines[i], pattern, n)) return true;
+    return false;
+}
+
 const char *mf_pt_split_name(mf_pt_splitter split)
 {
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)

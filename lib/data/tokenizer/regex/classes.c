@@ -9,6 +9,7 @@
 #include "data/tokenizer/regex/scripts.h"
 #include "io/unicode.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -120,12 +121,40 @@ static uint32_t *edges_of(const mf_rx_sets *s)
     return edge;
 }
 
-/* Whether all code points of a page have the same properties: those of private use, and the
- * planes without characters. */
-static bool is_plain(uint32_t page)
+/* ---- properties of all code points ---- */
+
+/* Code points that follow each other and have the same properties. Found once for the process;
+ * the tables have about 4000 of them. */
+enum { RUNS = 8000 };
+static struct {
+    uint32_t begin;
+    properties p;
+} runs[RUNS + 1];
+static size_t n_runs;
+
+static bool same(const properties *a, const properties *b)
 {
-    return (page >= 0x324 && page < 0xe00) || (page >= 0xe02 && page < 0xf00) ||
-           (page >= 0xf00 && page < 0xfff) || (page >= 0x1000 && page < 0x10ff);
+    return a->category == b->category && a->script == b->script && a->space == b->space &&
+           a->word == b->word;
+}
+
+/* Planes without characters are not looked at one by one. */
+static bool is_plain(uint32_t c)
+{
+    return (c >= 0x32400 && c < 0xe0000) || (c >= 0xe0200 && c < 0xf0000) ||
+           (c >= 0xf0000 && c < 0xfff00) || (c >= 0x100000 && c < 0x10ff00);
+}
+
+static void find_runs(void)
+{
+    for (uint32_t c = 0; c < MF_RX_PAGES * MF_RX_PAGE && n_runs < RUNS; c++) {
+        if (is_plain(c) && c % MF_RX_PAGE != 0) continue;
+        const properties p = properties_of(c);
+        if (n_runs > 0 && same(&runs[n_runs - 1].p, &p)) continue;
+        runs[n_runs].begin = c;
+        runs[n_runs++].p = p;
+    }
+    runs[n_runs].begin = UINT32_MAX;
 }
 
 /* ---- classes ---- */
@@ -180,25 +209,42 @@ static int add_page(maker *m, uint32_t page, const uint8_t *of)
     return MF_OK;
 }
 
-static int fill(maker *m, const uint32_t *edge)
+/* Gives a page whose code points are all of one class. */
+static int add_even(maker *m, uint32_t page, int class, int32_t *known)
 {
     uint8_t of[MF_RX_PAGE];
-    properties last = {0};
+    int rc = MF_OK;
+    if (*known < 0) {
+        memset(of, class, sizeof of);
+        rc = add_page(m, page, of);
+        *known = m->ret->page[page];
+    }
+    m->ret->page[page] = (uint16_t)*known;
+    return rc;
+}
+
+static int fill(maker *m, const uint32_t *edge)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    uint8_t of[MF_RX_PAGE];
+    int32_t even[MF_RX_CLASSES];
+    size_t run = 0; /* the next one */
     int class = -1, rc = MF_OK;
+    pthread_once(&once, find_runs);
+    memset(even, -1, sizeof even);
     for (uint32_t page = 0; page < MF_RX_PAGES && rc == MF_OK; page++) {
-        const uint32_t begin = page * MF_RX_PAGE;
-        const bool plain = is_plain(page);
-        for (uint32_t c = begin; c < begin + MF_RX_PAGE && rc == MF_OK; c++) {
-            const bool known = plain && c > begin;
-            const properties p = known ? last : properties_of(c);
-            const bool at_edge = c >= *edge;
+        const uint32_t begin = page * MF_RX_PAGE, end = begin + MF_RX_PAGE;
+        if (class >= 0 && *edge >= end && runs[run].begin >= end) {
+            rc = add_even(m, page, class, &even[class]);
+            continue;
+        }
+        for (uint32_t c = begin; c < end && rc == MF_OK; c++) {
+            const bool changes = c >= *edge || c >= runs[run].begin;
             while (c >= *edge)
                 edge++;
-            if (class < 0 || at_edge || p.category != last.category ||
-                p.script != last.script || p.space != last.space || p.word != last.word)
-                rc = class_of(m, c, &p, &class);
+            if (c >= runs[run].begin) run++;
+            if (changes) rc = class_of(m, c, &runs[run - 1].p, &class);
             of[c - begin] = (uint8_t) class;
-            last = p;
         }
         if (rc == MF_OK) rc = add_page(m, page, of);
     }
