@@ -40,6 +40,7 @@ small='--set model.layers=1 --set model.dim=8 --set model.heads=1 --set model.se
     check train default -q -t 1 --steps 2 --out run $small
     check compare default -q -t 1 --steps 1 --seeds 2 --routers linear,hash --out cmp $small
     check verify cmp/result.json -q -t 1 --out verified
+    check board cmp
     check config check default $small
     check bench routers --routers linear --repetitions 1 --no-layer
     check plan default --device h100 $small

@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "model/adapters.h"
 #include "model/block.h"
+#include "model/delta/delta.h"
 #include "model/heads.h"
 #include "model/latent.h"
 #include "model/model.h"
@@ -106,7 +107,7 @@ static void offer_attention(const mf_model *m, int32_t layer, finder *f)
     const mf_model_config *c = &m->config->model;
     const int64_t hd = mf_model_head_dim(c);
     mf_linear_site sites[MF_LATENT_SITES];
-    if (!c->attention || layer < 0) return;
+    if (!c->attention || layer < 0 || mf_delta_has(c, layer)) return;
     const int32_t H = (int32_t)c->heads, KV = (int32_t)c->kv_heads;
     if (c->latent == 0) {
         offer(f, (mf_linear_site){"attention.q", c->dim, H * hd, 0, H});
@@ -137,6 +138,7 @@ static const char *name_in(const mf_param *p, int32_t layer)
 {
     char prefix[32];
     if (p->buffer || p->shape.rank < 2 || p->adapter || is_bias(p)) return NULL;
+    if (p->shape.rank == 3 && p->shape.dim[1] == 1) return NULL; /* a convolution by channel */
     if (layer < 0) return strncmp(p->name, "head.", 5) == 0 ? p->name : NULL;
     const int n = snprintf(prefix, sizeof prefix, "layers.%d.", (int)layer);
     if (strncmp(p->name, prefix, (size_t)n) != 0) return NULL;
@@ -282,7 +284,8 @@ static bool has_place(const mf_model *m, int i, int32_t layer, mf_adapter_turn t
     if (layer < 0) return true;
     if (!mf_model_in_layers(s->layers, layer, &bad)) return false;
     if (turn == MF_ADAPT_EXPERTS) return m->moe_of_layer[layer] >= 0;
-    return turn != MF_ADAPT_ATTENTION || m->config->model.attention;
+    return turn != MF_ADAPT_ATTENTION ||
+           (m->config->model.attention && !mf_delta_has(&m->config->model, layer));
 }
 
 int mf_adapters_make(mf_model *m, int32_t layer, mf_adapter_turn turn)

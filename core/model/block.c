@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include "base/error.h"
 #include "base/mem.h"
+#include "model/delta/delta.h"
 #include "model/latent.h"
 #include "ops/layers/linear_cross_entropy.h"
 #include "ops/ops.h"
@@ -66,7 +67,8 @@ static void declare_norm(declarer *d, const char *name, int64_t dim)
 {
     char full[NAME_MAX_LEN];
     snprintf(full, sizeof full, "%s.weight", name);
-    declare(d, full, mf_shape1(dim), (mf_init){MF_INIT_CONST, MF_PARAM_NO_DECAY, 1});
+    const mf_init one = {MF_INIT_CONST, MF_PARAM_NO_DECAY, !d->m->config->model.norm_shift};
+    declare(d, full, mf_shape1(dim), one);
     if (d->m->config->model.norm != MF_NORM_LAYER || !d->m->config->model.norm_bias) return;
     snprintf(full, sizeof full, "%s.bias", name);
     declare(d, full, mf_shape1(dim), (mf_init){MF_INIT_ZERO, MF_PARAM_NO_DECAY, 0});
@@ -144,7 +146,10 @@ static void declare_layer(declarer *d, int32_t layer, double std, double out_std
     if (c->attention) {
         declare_norm(d, layer_name(layer, "norm1").text, c->dim);
         if (both) declare_norm(d, layer_name(layer, "norm1_out").text, c->dim);
-        declare_attention(d, layer, std, out_std);
+        if (!mf_delta_has(c, layer))
+            declare_attention(d, layer, std, out_std);
+        else if (d->rc == MF_OK && mf_block_attention_source(d->m, layer) == layer)
+            d->rc = mf_delta_declare(d->m, layer, weight_init(c, std), weight_init(c, out_std));
         if (d->rc == MF_OK) d->rc = mf_adapters_make(d->m, layer, MF_ADAPT_ATTENTION);
     }
     declare_norm(d, layer_name(layer, "norm2").text, c->dim);
@@ -239,6 +244,7 @@ mf_tensor *mf_block_norm(const mf_model *m, mf_graph *g, const char *name, mf_te
     char full[NAME_MAX_LEN];
     snprintf(full, sizeof full, "%s.weight", name);
     mf_tensor *w = use(m, g, full);
+    if (w && c->norm_shift) w = mf_affine(g, w, 1, 1);
     const bool rms = c->norm == MF_NORM_RMS;
     const mf_attr attr = {.i = {rms && c->norm_eps_outside,
                                 MF_AS(for_gemms && mf_graph_is_bf16(g) ? MF_BF16 : MF_F32)},

@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "model/adapters.h"
 #include "model/block.h"
+#include "model/delta/delta.h"
 #include "model/heads.h"
 #include "model/tasks.h"
 #include "ops/layers/linear_cross_entropy.h"
@@ -73,10 +74,11 @@ static mf_tensor *block(mf_model *m, mf_model_graph *mg, int32_t layer, mf_tenso
     x = mf_adapt(m->env, MF_AT_BLOCK_IN, x, NULL);
     if (c->attention) {
         mf_graph_set_recompute(g, recompute);
+        mf_tensor *in = pre ? mf_block_norm(m, g, norm1, x, true) : x;
         mf_tensor *a =
-            mf_block_attention(m, mg, layer, pre ? mf_block_norm(m, g, norm1, x, true) : x);
+            (mf_delta_has(c, layer) ? mf_delta_build : mf_block_attention)(m, mg, layer, in);
         if (a) a = mf_adapt(m->env, MF_AT_ATTENTION, a, NULL);
-        if (p > 0 && a && mg->heads[layer].plan->active > 0) a = mf_dropout(g, a, p);
+        if (p > 0 && a && a->shape.rank == 2) a = mf_dropout(g, a, p); /* not a bias alone */
         mf_graph_set_recompute(g, false);
         if (a || mf_graph_status(g) != MF_OK) x = mf_add(g, x, half_output(m, g, norm1, a));
         if (post) x = mf_block_norm(m, g, norm1, x, false);

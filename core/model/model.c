@@ -8,6 +8,7 @@
 #include "base/mem.h"
 #include "model/adapters.h"
 #include "model/block.h"
+#include "model/delta/delta.h"
 #include "config/aliases.h"
 #include "model/heads.h"
 #include "model/latent.h"
@@ -600,6 +601,7 @@ static int cache_layer(const mf_model *m, int32_t layer, mf_cache *cache)
                   hd = mf_model_head_dim(&m->config->model);
     mf_head_plan *plan = NULL;
     char latent[MF_CACHE_NAME];
+    if (mf_delta_has(&m->config->model, layer)) return mf_delta_cache(m, layer, cache);
     if (m->config->model.latent > 0)
         return mf_store_declare(cache->store, mf_cache_name(latent, layer, 0, 0),
                                 mf_shape2(rows, mf_latent_width(&m->config->model)),

@@ -47,6 +47,8 @@ static const mf_option model_options[] = {
     MF_SECTION_BOOL(mf_model_config, norm_eps_outside, "no",
                     "rmsnorm: add norm_eps to the root, not under it"),
     MF_SECTION_BOOL(mf_model_config, norm_bias, "yes", "layernorm: norms have biases"),
+    MF_SECTION_BOOL(mf_model_config, norm_shift, "no",
+                    "norms multiply by 1 + weight, and weights begin at 0"),
     MF_SECTION_REAL(mf_model_config, rope_theta, "10000", 1, 1e9,
                     "rope: base of the wavelengths"),
     MF_SECTION_BOOL(mf_model_config, rope_half, "no",
@@ -118,6 +120,21 @@ static const mf_option model_options[] = {
     MF_SECTION_BOOL(
         mf_model_config, sinks, "no",
         "one more learned logit a head in the softmax of attention, without a value"),
+    MF_OPTION_STR(mf_model_config, delta_layers, "",
+                  "blocks with the gated delta rule in place of attention: numbers from 0"),
+    MF_SECTION_INT(mf_model_config, delta_heads, "4", 1, 1024, "delta rule: heads of values"),
+    MF_SECTION_INT(mf_model_config, delta_key_heads, "4", 1, 1024,
+                   "delta rule: heads of queries and keys, a divisor of delta_heads"),
+    MF_SECTION_INT(mf_model_config, delta_key_dim, "32", 1, 1024,
+                   "delta rule: width of a query or a key"),
+    MF_SECTION_INT(mf_model_config, delta_value_dim, "32", 1, 1024,
+                   "delta rule: width of a value"),
+    MF_SECTION_INT(mf_model_config, delta_taps, "4", 2, 64,
+                   "delta rule: tokens that its convolution sees"),
+    MF_SECTION_BOOL(
+        mf_model_config, delta_grouped, "no",
+        "delta rule: one weight for queries, keys, values and gates by head of keys, "
+        "another for a and b"),
     MF_SECTION_REAL(mf_model_config, attention_scale, "0", 0, 1e6,
                     "factor on attention scores; 0: as attention_scale_by says"),
     MF_OPTION_ENUM(mf_model_config, attention_scale_by, "head_dim", scale_dims,
@@ -459,6 +476,14 @@ static void judge_model(mf_config_faults *j, const mf_model_config *m)
     judge_list(j, "qk_norm_layers", m->qk_norm_layers);
     if (m->rope_plain_layers[0] != '\0')
         judge_list(j, "rope_plain_layers", m->rope_plain_layers);
+    if (m->delta_layers[0] != '\0') judge_list(j, "delta_layers", m->delta_layers);
+    if (m->delta_heads % m->delta_key_heads != 0)
+        mf_config_fault(j, "model", "delta_key_heads", "model.delta_heads", NULL,
+                        "expected a divisor of delta_heads (%lld), found %lld",
+                        (long long)m->delta_heads, (long long)m->delta_key_heads);
+    if (m->delta_layers[0] != '\0' && (m->task != MF_TASK_LM || !m->causal || !m->attention))
+        mf_config_fault(j, "model", "delta_layers", "model.task", NULL,
+                        "expected no blocks, unless task is lm, with causal and attention");
     judge_rope(j, m);
     judge_latent(j, m);
     if (m->token_types > 0 && m->task == MF_TASK_LM)

@@ -62,6 +62,7 @@ typedef struct mf_model_config {
     double norm_eps;               /* epsilon of norms; default 1e-5 */
     int64_t norm_eps_outside;      /* rmsnorm: epsilon is added outside of the root */
     int64_t norm_bias;             /* layernorm has biases; default yes */
+    int64_t norm_shift;            /* norms are multiplied by 1 + weight */
     double rope_theta;             /* base of the rotation's frequencies; default 10000 */
     int64_t positions;    /* number of rows of the table of learned positions; 0: seq */
     int64_t rope_half;    /* rotate the halves of a head instead of interleaved pairs */
@@ -89,9 +90,12 @@ typedef struct mf_model_config {
      * p, in blocks without rope; 0: none */
     double temperature;
     int64_t temperature_step;
-    int64_t sinks;                    /* the softmax of each head has one more logit */
-    int64_t latent, latent_q;         /* widths of latent vectors (model/latent.h); 0: none */
-    int64_t value_dim;                /* latent attention: width of a value; 0: head_dim */
+    int64_t sinks;            /* the softmax of each head has one more logit */
+    int64_t latent, latent_q; /* widths of latent vectors (model/latent.h); 0: none */
+    int64_t value_dim;        /* latent attention: width of a value; 0: head_dim */
+    const char *delta_layers; /* list of blocks with the delta rule (model/delta/delta.h) */
+    int64_t delta_heads, delta_key_heads, delta_key_dim, delta_value_dim, delta_taps;
+    int64_t delta_grouped;            /* its linear layers are two, by head of keys */
     double attention_scale;           /* factor on scores; 0: see attention_scale_by */
     int64_t attention_scale_by;       /* 0: 1/sqrt(width of a head), 1: 1/sqrt(dim) */
     int64_t attention_scale_by_layer; /* scores are also divided by (index of the block + 1) */

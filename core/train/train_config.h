@@ -21,9 +21,6 @@ typedef enum mf_schedule {
     MF_SCHEDULE_WSD
 } mf_schedule;
 
-/* The values of train.dtype: "f32", "bf16", NULL. */
-extern const char *const mf_config_dtypes[];
-
 /* values of train.optimizer */
 typedef enum mf_optimizer {
 #define MF_OPTIMIZER_METHOD(constant, name, method) MF_OPTIMIZER_##constant,
@@ -129,8 +126,5 @@ typedef struct mf_log_config {
 typedef struct mf_calls_config {
     int64_t patience; /* maximum seconds of a call of a plugin; 0: no limit */
 } mf_calls_config;
-
-extern const mf_section mf_train_section, mf_device_section, mf_report_section, mf_log_section,
-    mf_trace_section, mf_parallel_section, mf_calls_section;
 
 #endif

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "plugin/load/open.h"
+#include "run/sections/section_plugins.h"
 
 int mf_run_config(const moefw_run *run, mf_config **ret)
 {

@@ -5,6 +5,7 @@
  * it is encoded after such a token here: some tokenizers (prepend_scheme = first) treat the
  * beginning of a text differently. */
 #include "data/turns.h"
+#include "data/turns_internal.h"
 
 #include <string.h>
 
@@ -30,8 +31,11 @@ int mf_turns_form(const mf_tokenizer *t, bool use, mf_chat *ret)
 {
     *ret = (mf_chat){0};
     if (!use || mf_chat_of(t, ret)) return MF_OK;
-    return mf_fail(MF_ECONFIG, "the tokenizer's chat template is of a form that is not known; "
-                               "data.chat = no reads messages without it");
+    return mf_fail(
+        MF_ECONFIG,
+        "the tokenizer's chat template is not read: %s; data.chat = no reads messages "
+        "without it",
+        mf_error_message());
 }
 
 static void mark(maker *m, bool counts)
@@ -179,6 +183,8 @@ int mf_turns_encode(const mf_tokenizer *t, const mf_chat *form, const char *name
 {
     maker m = {
         .t = t, .form = form, .name = name, .ids = ids, .counted = counted, .first = ids->n};
+    if (form->form == MF_CHAT_TEMPLATE)
+        return mf_turns_template(t, form, name, s, d, ids, counted);
     find_end(&m);
     for (int32_t i = 0; i < d->n_turns && m.rc == MF_OK; i++) {
         const mf_turn *turn = &s->turns[d->turns + i];

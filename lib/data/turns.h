@@ -5,7 +5,10 @@
  *            message. An answer ends with <eos> if the tokenizer has this token. Otherwise an
  *            answer that is a message ends with its newline.
  *   ChatML, Mistral   the form of the tokenizer's template (data/tokenizer/chat.h). A prompt is
- *            a message of the user, and its answer is a message of the assistant. */
+ *            a message of the user, and its answer is a message of the assistant.
+ *   template the tokenizer's template, rendered. What counts is what it encloses in
+ *            {% generation %}; without this tag, what an answer adds to the messages before
+ *            it and the head of an answer. */
 #ifndef MF_DATA_TURNS_H
 #define MF_DATA_TURNS_H
 
@@ -13,7 +16,7 @@
 #include "data/tokenizer/chat.h"
 
 /* Finds the form of the tokenizer's template. use false: the form is plain. MF_ECONFIG: the
- * template has another form. */
+ * template is not read. */
 int mf_turns_form(const mf_tokenizer *t, bool use, mf_chat *ret);
 /* Appends the tokens of a document to ids, and appends 0 or 1 to `counted` for each token:
  * whether it counts in the loss. name: name of the line, for messages. MF_EINPUT, MF_ENOMEM. */

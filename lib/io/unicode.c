@@ -32,6 +32,11 @@ uint32_t mf_unicode_lower(uint32_t c)
     return (uint32_t)utf8proc_tolower((utf8proc_int32_t)c);
 }
 
+uint32_t mf_unicode_upper(uint32_t c)
+{
+    return (uint32_t)utf8proc_toupper((utf8proc_int32_t)c);
+}
+
 size_t mf_unicode_read(const char *text, size_t n, uint32_t *ret)
 {
     static const unsigned char first[] = {0, 0x7f, 0x1f, 0x0f, 0x07};

@@ -32,6 +32,7 @@ uint32_t mf_unicode_category(uint32_t c);
 bool mf_unicode_is_space(uint32_t c);
 /* Returns the simple lower case, which is always one code point. */
 uint32_t mf_unicode_lower(uint32_t c);
+uint32_t mf_unicode_upper(uint32_t c); /* likewise */
 
 /* Reads the code point at text, where n > 0 bytes remain. Returns its length in bytes; 0 if the
  * bytes are not valid UTF-8. */

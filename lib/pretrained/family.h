@@ -20,7 +20,9 @@ typedef enum mf_part {
     MF_PART_UP,    /* the second half */
     MF_PART_PAIRS, /* alternately row i of the first half and row i of the second half */
     /* for each head the rows of this parameter, then those of the parameter `more` */
-    MF_PART_HEADS
+    MF_PART_HEADS,
+    /* for each head its rows of MF_PART_Q, then those of the parameter `more` */
+    MF_PART_Q_HEADS
 } mf_part;
 
 enum {
@@ -46,7 +48,8 @@ typedef struct mf_family_rule {
                          * is skipped */
     mf_part part;
     unsigned flags;
-    /* for skipped tensors, their content; for MF_PART_HEADS, the second parameter; else NULL */
+    /* for skipped tensors, their content; for parts by heads, the second parameter; else
+     * NULL */
     const char *more;
 } mf_family_rule;
 
@@ -59,6 +62,8 @@ typedef struct mf_family {
     /* names of tensors that begin with one of these are skipped, because they belong to another
      * part than the text model; NULL-terminated; NULL: there are none */
     const char *const *skipped;
+    /* names in files may begin with this text in place of "model."; NULL: they do not */
+    const char *inner;
     const char *prefix; /* names in files may begin with this prefix; NULL: there is
                                * no prefix */
     /* names of tensors contain file_part where names of modules contain module_part; NULL: the

@@ -385,6 +385,13 @@ void mf_keys_rope_blocks(mf_keys *k, const char *name)
     if (mf_keys_has(k, name)) set_rope(k, &c);
 }
 
+void mf_keys_blocks_where(mf_keys *k, const char *option, bool (*is)(mf_keys *k, int64_t layer))
+{
+    char list[BLOCKS_MAX];
+    list_blocks(k, &(choice){.is = is}, list);
+    if (list[0] != '\0') mf_keys_set(k, "model.%s=%s", option, list);
+}
+
 void mf_keys_rope_except(mf_keys *k, int64_t step)
 {
     const choice c = {.step = step, .except = true};

@@ -101,6 +101,10 @@ void mf_keys_rope_sliding(mf_keys *k);
 void mf_keys_window_except(mf_keys *k, int64_t width, int64_t step);
 /* The same as mf_keys_window, in the blocks for which `is` returns true. */
 void mf_keys_window_where(mf_keys *k, int64_t width, bool (*is)(mf_keys *k, int64_t layer));
+/* Sets an option of [model] to the list of blocks for which `is` returns true, if there
+ * are any. */
+void mf_keys_blocks_where(mf_keys *k, const char *option,
+                          bool (*is)(mf_keys *k, int64_t layer));
 /* Sets rope in the blocks for which `is` returns true. */
 void mf_keys_rope_where(mf_keys *k, bool (*is)(mf_keys *k, int64_t layer));
 /* Makes the blocks for which `is` returns true dense. Reads their width, intermediate_size. */

@@ -55,14 +55,21 @@ static int64_t find_exact(const matcher *m, const char *name)
     return t ? t - m->tensors : -1;
 }
 
+static const char MODEL[] = "model."; /* how names of the text model begin */
+
 /* Finds the tensor with a name of the rule, with or without the family's prefix; -1: none. */
 static int64_t find(const matcher *m, const mf_family_rule *r, int64_t layer, int64_t expert)
 {
     char name[MF_ST_NAME_MAX];
+    const mf_family *f = m->family;
     expand("", r->theirs, layer, expert, name);
     int64_t at = find_exact(m, name);
-    if (at >= 0 || !m->family->prefix) return at;
-    expand(m->family->prefix, r->theirs, layer, expert, name);
+    if (at < 0 && f->inner && strncmp(r->theirs, MODEL, sizeof MODEL - 1) == 0) {
+        expand(f->inner, r->theirs + sizeof MODEL - 1, layer, expert, name);
+        at = find_exact(m, name);
+    }
+    if (at >= 0 || !f->prefix) return at;
+    expand(f->prefix, r->theirs, layer, expert, name);
     return find_exact(m, name);
 }
 
@@ -76,6 +83,12 @@ static mf_param *param_of(const matcher *m, const char *ours, int64_t layer)
 static bool has_layer(const mf_family_rule *r)
 {
     return strstr(r->theirs, "{l}") != NULL;
+}
+
+/* Whether the tensor has rows of two parameters, head by head. */
+static bool is_by_heads(const mf_family_rule *r)
+{
+    return r->part == MF_PART_HEADS || r->part == MF_PART_Q_HEADS;
 }
 
 static bool has_expert(const mf_family_rule *r)
@@ -99,6 +112,7 @@ static int choose_rows(const mf_keys *k, const mf_family_rule *r, const mf_param
     int64_t from = 0, n = rows;
     switch (r->part) {
     case MF_PART_Q:
+    case MF_PART_Q_HEADS:
         n = q;
         break;
     case MF_PART_K:
@@ -187,16 +201,15 @@ static void join_experts(mf_place *out, const mf_family_rule *r)
     out->shape[to] = n * out->size[to + 1];
 }
 
-/* Maps the rows of the tensor, head by head, first to rows of param and then to rows
+/* Maps the rows of the tensor, head by head, first to the chosen rows of param and then to rows
  * of `other`. */
 static int share_heads(const mf_keys *k, const mf_family_rule *r, mf_param *other,
                        mf_place *out)
 {
     const mf_param *p = out->param;
-    const int64_t H = k->heads, n = p->shape.dim[0] / H, columns = out->size[1];
+    const int64_t H = k->heads, n = out->size[0] / H, columns = out->size[1];
     if (!other || p->shape.rank != 2 || other->shape.rank != 2 ||
-        other->shape.dim[1] != columns || p->shape.dim[0] % H != 0 ||
-        other->shape.dim[0] % H != 0)
+        other->shape.dim[1] != columns || out->size[0] % H != 0 || other->shape.dim[0] % H != 0)
         return bad_rule(p, r);
     const int64_t v = other->shape.dim[0] / H;
     out->other = other;
@@ -264,7 +277,7 @@ static int place_of(const mf_keys *k, const mf_family_rule *r, mf_param *p, mf_p
         part_rows(out, row + 1);
     }
     if (rc == MF_OK && r->flags & MF_RULE_JOINED && s->rank == 3) join_experts(out, r);
-    if (rc == MF_OK && r->part == MF_PART_HEADS) rc = share_heads(k, r, other, out);
+    if (rc == MF_OK && is_by_heads(r)) rc = share_heads(k, r, other, out);
     return rc;
 }
 
@@ -274,7 +287,7 @@ int mf_place_find(const mf_keys *k, const mf_family_rule *r, const mf_store *sto
     char ours[MF_ST_NAME_MAX];
     mf_param *other = NULL;
     expand("", r->theirs, layer, expert, name);
-    if (r->part == MF_PART_HEADS && r->more) {
+    if (is_by_heads(r) && r->more) {
         expand("", r->more, layer, 0, ours);
         other = mf_store_find(store, ours);
     }
@@ -421,7 +434,7 @@ static int apply(matcher *m, const mf_family_rule *r, int64_t layer, int64_t exp
                        m->tensors[at]->name, m->tensors[at]->dtype_name);
     }
     mf_place *place = &m->places[at];
-    mf_param *other = r->part == MF_PART_HEADS ? param_of(m, r->more, layer) : NULL;
+    mf_param *other = is_by_heads(r) ? param_of(m, r->more, layer) : NULL;
     rc = place_of(m->k, r, p, other, expert, place);
     if (rc == MF_EINVAL) /* the sizes of the model and of its files differ */
         return mf_fail_context(MF_EINPUT, "%s: tensor '%s'", m->where, m->tensors[at]->name);
@@ -510,7 +523,7 @@ static bool missing_name(const matcher *m, const mf_param *p, char out[MF_ST_NAM
         const int64_t layers = has_layer(r) ? m->k->layers : 1;
         if (!r->ours || r->flags & MF_RULE_TIED) continue;
         for (int64_t l = 0; l < layers; l++) {
-            const char *second = r->part == MF_PART_HEADS ? r->more : r->ours;
+            const char *second = is_by_heads(r) ? r->more : r->ours;
             if (param_of(m, r->ours, l) != p && param_of(m, second, l) != p) continue;
             for (int64_t e = 0; e < times(m, r, l); e++) {
                 int64_t parts[MF_FORM_PARTS];

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "base/text/ini_scan.h"
+#include "run/sections/section_plugins.h"
 
 #include <limits.h>
 #include <stdlib.h>

@@ -9,6 +9,8 @@
 #include "run/config_write.h"
 #include "run/metrics/tracking.h"
 #include "run/sample/sample_steps.h"
+#include "run/sections/section_plugins.h"
+#include "run/sections/run_sections.h"
 
 #define AT(part, field)                                                                        \
     {                                                                                          \

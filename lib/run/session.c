@@ -12,7 +12,7 @@
 #include "base/mem.h"
 #include "data/source.h"
 #include "plugin/crash.h"
-#include "plugin/load/backend.h"
+#include "run/backend.h"
 #include "train/optim/optim.h"
 #include "run/folder/rundir.h"
 #include "run/folder/stored_files.h"

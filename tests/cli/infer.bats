@@ -125,9 +125,9 @@ steps() { # of run/memory.jsonl
 @test "bench stored: each type that files have, beside a loop that reads the same bytes" {
     run "$MOEFW" bench stored --repetitions 1 -t 1 --json
     [ "$status" -eq 0 ]
-    [ "${#lines[@]}" -eq 5 ]
+    [ "${#lines[@]}" -eq 10 ]
     all=$output
-    for type in f32 bf16 f16 int4 mxfp4; do
+    for type in f32 bf16 f16 int4 mxfp4 f8_e4m3 f8_e5m2 int4_rows int8 int4_awq; do
         output=$(grep "\"type\":\"$type\"" <<<"$all")
         [ "$(value threads)" = 1 ]
         # both read the same bytes, so rates are as times
@@ -137,7 +137,7 @@ steps() { # of run/memory.jsonl
     # as text: a share of one pair is its own range
     run "$MOEFW" bench stored --repetitions 1 -t 1
     [[ "${lines[0]}" == "1 thread(s), "*"; a row (f32) for each of 8 experts [2048,2048], beside a loop that reads the same bytes" ]]
-    [ "${lines[1]}" = "type  experts       MB   GB/s reading  share  of 1 pairs" ]
+    [ "${lines[1]}" = "type      experts       MB   GB/s reading  share  of 1 pairs" ]
     tail -n +3 <<<"$output" | awk '{ off = $4 / $5 - $6; bad = bad || NF != 9 || $6 != $7 || $8 != "to" || $7 != $9 ||
-        $3 < 134 || $3 > 268.5 || off > .1 * $6 || off < -.1 * $6; all = all $1 " " } END { exit bad || all != "f32 bf16 f16 int4 mxfp4 " }'
+        $3 < 134 || $3 > 268.5 || off > .1 * $6 || off < -.1 * $6; all = all $1 " " } END { exit bad || all != "f32 bf16 f16 int4 mxfp4 f8_e4m3 f8_e5m2 int4_rows int8 int4_awq " }'
 }

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
-#include "plugin/load/backend.h"
+#include "run/backend.h"
 
 static mf_device *device;
 

@@ -11,8 +11,8 @@ core/model/adapters.c:linear      a point of a block
 core/config/lora_section.c:lora   the short form of that adapter
 core/config/aliases.c:*           old keys, and the plugins that they mean now
 core/plugin/host.c:head_gates     a host function
-core/train/train_config.c:cosine a schedule of the learning rate
-core/train/train_config.c:linear a schedule of the learning rate
+lib/run/sections/run_sections.c:cosine a schedule of the learning rate
+lib/run/sections/run_sections.c:linear a schedule of the learning rate
 core/model/model_config.c:relu   an activation of dense blocks
 core/model/model_config.c:swiglu an activation of dense blocks
 core/model/model_config.c:linear a scaling of rope

@@ -30,6 +30,7 @@ allowed='
 ^bench/ dot_product: a function of PyTorch
 ^plugins/|^man/|^README.md|^NEWS|^share/|^tests/ product[ _]keys: the name of a published layer
 \.py$ \.strip\(: a function of Python
+^lib/data/jinja/methods.c "strip": a method of Python
 ^lib/data/tokenizer/pretrained/|^lib/pretrained/published/tokenizer.c|^man/moefw-pretrained.7|^tests/fuzz/fuzz_tokenizer_json.c "?[lr]?strip(_accents|_left|_right)?[\\", :]: a name in tokenizer.json
 '
 

@@ -5,6 +5,7 @@
 #include "base/thread/parallel.h"
 #include "cli/cli_parse.h"
 #include "plugin/load/open.h"
+#include "run/sections/section_plugins.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -9,6 +9,7 @@
 #include "config/aliases.h"
 #include "config/section.h"
 #include "plugin/load/open.h"
+#include "run/sections/section_plugins.h"
 
 #include <string.h>
 

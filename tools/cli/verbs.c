@@ -7,6 +7,7 @@
 extern const mf_verb mf_verb_train;
 extern const mf_verb mf_verb_compare;
 extern const mf_verb mf_verb_verify;
+extern const mf_verb mf_verb_board;
 extern const mf_verb mf_verb_eval;
 extern const mf_verb mf_verb_generate;
 extern const mf_verb mf_verb_bench;
@@ -34,6 +35,7 @@ const mf_verb *const mf_verbs[] = {
     &mf_verb_generate,
     &mf_verb_compare,
     &mf_verb_verify,
+    &mf_verb_board,
     &mf_verb_bench,
     &mf_verb_plan,
     &mf_verb_trace,

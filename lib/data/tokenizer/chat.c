@@ -104,7 +104,14 @@ bool mf_chat_of(const mf_tokenizer *t, mf_chat *ret)
             ret->form = MF_CHAT_MISTRAL;
             ret->blank = i == 1;
         }
-    return ret->form == MF_CHAT_MISTRAL;
+    if (ret->form == MF_CHAT_MISTRAL) return true;
+    mf_jinja *again = NULL;
+    if (t->jinja)
+        *ret = (mf_chat){.form = MF_CHAT_TEMPLATE, .jinja = t->jinja};
+    else /* for the message */
+        mf_jinja_new("chat_template", t->chat_template, strlen(t->chat_template), &again);
+    mf_jinja_free(again);
+    return t->jinja != NULL;
 }
 
 /* ---- messages ---- */
@@ -136,6 +143,91 @@ static char *chatml_front(const mf_chat *c, bool first)
                    system || !first ? "<|im_end|>\n" : "", "<|im_start|>user\n");
 }
 
+/* ---- templates ---- */
+
+/* Returns the text of a special token, which the caller frees; NULL: there is none. */
+static char *special_text(const mf_tokenizer *t, mf_special special)
+{
+    size_t n = 0;
+    const char *text =
+        t->special[special] >= 0 ? mf_tokenizer_piece(t, t->special[special], &n) : NULL;
+    return n > 0 ? mf_strndup(text, n) : NULL;
+}
+
+int mf_chat_render(const mf_chat *c, const mf_tokenizer *t, const mf_json *messages,
+                   size_t most, bool prompt, mf_jinja_result *ret)
+{
+    static const struct {
+        const char *name;
+        mf_special special;
+    } tokens[] = {{"bos_token", MF_SPECIAL_BOS},
+                  {"eos_token", MF_SPECIAL_EOS},
+                  {"pad_token", MF_SPECIAL_PAD},
+                  {"unk_token", MF_SPECIAL_UNK}};
+    char *text[4] = {NULL, NULL, NULL, NULL};
+    mf_jinja_variable v[8] = {
+        {.name = "messages", .value = messages, .is_messages = true, .most = most},
+        {.name = "tools"},
+        {.name = "documents"},
+        {.name = "add_generation_prompt", .is_bool = true, .boolean = prompt}};
+    int n = 4;
+    for (int i = 0; i < 4; i++) {
+        text[i] = special_text(t, tokens[i].special);
+        if (text[i]) v[n++] = (mf_jinja_variable){.name = tokens[i].name, .text = text[i]};
+    }
+    const int rc = mf_jinja_render(c->jinja, v, n, NULL, ret);
+    for (int i = 0; i < 4; i++)
+        mf_free(text[i]);
+    return rc;
+}
+
+/* What stands for an earlier answer: characters of private use. */
+#define ANSWER "\xEE\x80\x81\xEE\x80\x82\xEE\x80\x81"
+
+/* Makes the text of a message by rendering a conversation. If it follows an answer, ANSWER
+ * stands for this in a conversation of three messages, and what is behind it is the text. */
+static int template_message(const mf_chat *c, const mf_tokenizer *t, bool first,
+                            const char *text, size_t n, char **ret, size_t *ret_n)
+{
+    static const char *const before[][2] = {{"user", "?"}, {"assistant", ANSWER}};
+    mf_jinja_result all = {0};
+    mf_json *messages = NULL;
+    size_t size = 0;
+    mf_jw *w = mf_jw_new();
+    if (!w) return MF_ENOMEM;
+    mf_jw_array(w);
+    for (int i = first ? 2 : 0; i < 2; i++) {
+        mf_jw_object(w);
+        mf_jw_kv_string(w, "role", before[i][0]);
+        mf_jw_kv_string(w, "content", before[i][1]);
+        mf_jw_end(w);
+    }
+    mf_jw_object(w);
+    mf_jw_kv_string(w, "role", "user");
+    mf_jw_key(w, "content");
+    mf_jw_string_n(w, text, n);
+    mf_jw_end(w);
+    mf_jw_end(w);
+    const char *json = mf_jw_text(w, &size);
+    int rc = json ? mf_json_parse("message", json, size, &messages) : mf_error_code();
+    mf_jw_free(w);
+    if (rc == MF_OK) rc = mf_chat_render(c, t, messages, 0, true, &all);
+    mf_json_free(messages);
+    mf_free(all.answer);
+    const char *answer =
+        rc == MF_OK && !first ? memmem(all.text, all.n, ANSWER, strlen(ANSWER)) : all.text;
+    if (rc == MF_OK && !answer)
+        rc = mf_fail(MF_EINPUT, "the tokenizer's chat template writes no earlier answer");
+    if (rc == MF_OK) {
+        const size_t at = first ? 0 : (size_t)(answer - all.text) + strlen(ANSWER);
+        *ret_n = all.n - at;
+        *ret = mf_memdup(all.text + at, all.n - at + 1);
+        if (!*ret) rc = MF_ENOMEM;
+    }
+    mf_free(all.text);
+    return rc;
+}
+
 int mf_chat_message(const mf_chat *c, const mf_tokenizer *t, bool first, const char *text,
                     size_t n, char **ret, size_t *ret_n)
 {
@@ -143,10 +235,11 @@ int mf_chat_message(const mf_chat *c, const mf_tokenizer *t, bool first, const c
                                         [MF_CHAT_CHATML] =
                                             "<|im_end|>\n<|im_start|>assistant\n",
                                         [MF_CHAT_MISTRAL] = " [/INST]"};
+    *ret = NULL;
+    if (c->form == MF_CHAT_TEMPLATE) return template_message(c, t, first, text, n, ret, ret_n);
     char *front = c->form == MF_CHAT_MISTRAL  ? mistral_front(c, t, first)
                   : c->form == MF_CHAT_CHATML ? chatml_front(c, first)
                                               : mf_strdup("");
-    *ret = NULL;
     if (!front) return mf_error_code();
     const size_t n_front = strlen(front), n_back = strlen(backs[c->form]);
     *ret_n = n_front + n + n_back;

@@ -27,6 +27,7 @@
 #ifndef MF_DATA_TOKENIZER_H
 #define MF_DATA_TOKENIZER_H
 
+#include "data/jinja/jinja.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -128,6 +129,7 @@ struct mf_tokenizer {
     /* template that makes a text from messages of a conversation (data/tokenizer/chat.h);
      * NULL: unknown */
     const char *chat_template;
+    const mf_jinja *jinja; /* the same template, read; NULL: none, or it is not read */
 };
 
 /* Makes a tokenizer of a kind from a text (byte does not read the text). The caller frees it.

@@ -80,6 +80,8 @@ static void rows_of(const list *l, const mf_family_rule *r, const mf_param *p, i
     case MF_PART_PAIRS:
         ret->pairs = rows / 2;
         break;
+    case MF_PART_Q_HEADS: /* not listed */
+        break;
     case MF_PART_HEADS: /* interleaved head by head with the rows of the second weight */
         ret->n = rows + second;
         break;
@@ -103,6 +105,10 @@ static int add(list *l, const mf_family_rule *r, int64_t layer)
     mf_param *p = mf_store_find(l->store, ours);
     mf_peft_module m = {.weight = p, .layer = strstr(r->ours, "{l}") ? (int32_t)layer : -1};
     if (!p || p->shape.rank < 2 || p->buffer) return MF_OK;
+    /* A change of such a tensor would belong to two linear layers, and a convolution by channel
+     * is none. */
+    if (r->part == MF_PART_Q_HEADS || (p->shape.rank == 3 && p->shape.dim[1] == 1))
+        return MF_OK;
     const mf_param *other = NULL;
     if (r->part == MF_PART_HEADS) {
         expand(r->more, layer, name);

@@ -45,7 +45,9 @@
     X(qwen2)                                                                                   \
     X(qwen2_moe)                                                                               \
     X(qwen3)                                                                                   \
+    X(qwen3_5_moe_text)                                                                        \
     X(qwen3_moe)                                                                               \
+    X(qwen3_next)                                                                              \
     X(sarvam_mla)                                                                              \
     X(sarvam_moe)                                                                              \
     X(seed_oss)                                                                                \
@@ -56,7 +58,7 @@
 FAMILIES(DECLARE)
 const mf_family *const mf_families[] = {FAMILIES(LIST) NULL};
 
-enum { NAMES_MAX = 64, LIST_MAX = 768 };
+enum { NAMES_MAX = 96, LIST_MAX = 1024 };
 
 /* Returns value j of model_type of a family, or of its folders with more than the text model.
  * NULL: there is none. */
@@ -92,7 +94,9 @@ static int unknown(const char *path, const char *type, const mf_json *config)
     if (!type)
         return mf_fail(MF_EINPUT, "%s: expected a text \"model_type\", one of %s", path, list);
     const char *near = mf_nearest(type, names);
-    if (mf_family_nearest(config, type, other, sizeof other) && (!near || strchr(other, ',')))
+    /* A family that reads all keys and has nearly this name is what was meant. */
+    if (mf_family_nearest(config, type, other, sizeof other) &&
+        (!near || strcmp(near, other) != 0))
         return mf_fail(
             MF_EINPUT,
             "%s: model_type: expected one of %s, found '%.64s'; the nearest architecture "

@@ -29,8 +29,6 @@ static const known types[] = {
      "positions that begin behind pad_token_id, and its names of tensors"},
     {"distilbert", "bert", "its names of tensors, and a model without token types"},
     {"kimi_k2", "deepseek_v3", "this name; its folders are of that form in most cases"},
-    {"qwen3_next", "qwen3_moe",
-     "blocks of linear attention, gated attention, and a shared expert"},
     {"phimoe", "mixtral", "layernorm with biases, and sparsemixer's choice of experts"},
 };
 

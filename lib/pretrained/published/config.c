@@ -8,6 +8,7 @@
 #include <string.h>
 #include "base/error.h"
 #include "pretrained/published/parts.h"
+#include "run/sections/section_plugins.h"
 
 /* The numbers of a model in the terms of config.json. */
 typedef struct sizes {

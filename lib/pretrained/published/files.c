@@ -10,6 +10,8 @@
 #include "run/folder/rundir.h"
 #include "run/metrics/metrics.h"
 #include "run/modules.h"
+#include "run/sections/section_plugins.h"
+#include "run/sections/run_sections.h"
 
 bool mf_published_is_tokenizer(const char *name)
 {

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "base/error.h"
+#include "run/sections/section_plugins.h"
 
 enum { TEXT_MAX = 4096 };
 

@@ -12,7 +12,7 @@
 #include "base/mem.h"
 #include "base/thread/thread_memory.h"
 #include "base/thread/parallel.h"
-#include "base/processor.h"
+#include "run/folder/processor.h"
 #include "kernels/kernel.h"
 #include <moefw/version.h>
 #include "plugin/load/open.h"

@@ -126,16 +126,23 @@ JSON
     [ "$(grep -c 'im_start' <<<"$output")" -eq 4 ]
     run "$MOEFW" generate run -q -p Hello -n 1 --chat auto
     [ "$status" -eq 0 ]
-    # a template that is none of the known: asked for, an error; else lines as they are, which is told
-    sed -i "s/im_start|>'/im_begin|>'/" own/tokenizer_config.json
+    # another template is rendered; one that is not read: asked for, an error; else lines as they are, which is told
+    sed -i 's/im_start|>assistant/im_start|>answer/' own/tokenizer_config.json
+    rm -r run
+    train "$PWD/own"
+    run "$MOEFW" generate run -q -i <lines
+    [ "$status" -eq 0 ]
+    [[ "$output" == *"a message"* ]]
+    [ "$(grep -c 'im_start' <<<"$output")" -eq 4 ]
+    sed -i 's/endfor %}/include %}/' own/tokenizer_config.json
     rm -r run
     train "$PWD/own"
     run "$MOEFW" generate run -i --chat auto <lines
     [ "$status" -eq 2 ]
-    [[ "$output" == "moefw: --chat=auto: the tokenizer's template of messages is of no known form: expected plain, chatml or mistral" ]]
+    [[ "$output" == "moefw: --chat=auto: the tokenizer's template of messages is not read (chat_template:1: {% include %} is not read: "*"): expected plain, chatml or mistral" ]]
     run "$MOEFW" generate run -q -i <lines
     [ "$status" -eq 0 ]
-    [[ "${lines[0]}" == "moefw: warning: the tokenizer's template of messages is of no known form: lines are continued"* ]]
+    [[ "${lines[0]}" == "moefw: warning: the tokenizer's template of messages is not read (chat_template:1: "*"): lines are continued"* ]]
     [[ "${lines[1]}" == "Each line is continued;"* ]]
 }
 

@@ -146,11 +146,11 @@ END_TEST
 static void turn_into(const mf_tokenizer *t, const mf_chat *form, bool system, char *all,
                       char *counted)
 {
-    mf_turn turns[] = {{MF_ROLE_SYSTEM, 0, 3},
-                       {MF_ROLE_USER, 4, 2},
-                       {MF_ROLE_ASSISTANT, 7, 5},
-                       {MF_ROLE_USER, 13, 4},
-                       {MF_ROLE_ASSISTANT, 18, 2}};
+    mf_turn turns[] = {{MF_ROLE_SYSTEM, 0, 3, false},
+                       {MF_ROLE_USER, 4, 2, false},
+                       {MF_ROLE_ASSISTANT, 7, 5, false},
+                       {MF_ROLE_USER, 13, 4, false},
+                       {MF_ROLE_ASSISTANT, 18, 2, false}};
     const mf_source s = {.text = (char *)"Be.\nHi\nHello\nWhy?\nOk\n", .turns = turns};
     const mf_document d = {.turns = !system, .n_turns = 4 + system, .messages = true};
     mf_ids ids = {0}, marks = {0};
@@ -199,7 +199,9 @@ static mf_tokenizer *first_only(void)
  * the answer are between both messages. */
 static void same_as_generated(mf_tokenizer *t, const mf_chat *form)
 {
-    mf_turn turns[] = {{MF_ROLE_USER, 0, 2}, {MF_ROLE_ASSISTANT, 3, 5}, {MF_ROLE_USER, 9, 4}};
+    mf_turn turns[] = {{MF_ROLE_USER, 0, 2, false},
+                       {MF_ROLE_ASSISTANT, 3, 5, false},
+                       {MF_ROLE_USER, 9, 4, false}};
     const mf_source s = {.text = (char *)"Hi\nHello\nWhy?\n", .turns = turns};
     const mf_document d = {.n_turns = 3, .messages = true};
     mf_ids ids = {0}, marks = {0}, said = {0};
@@ -265,15 +267,86 @@ START_TEST(what_is_learned)
     ck_assert_str_eq(all, "<s> [INST] Hi [/INST] Hello</s> [INST] Why? [/INST] Ok</s>");
     ck_assert_str_eq(counted, " Hello</s> Ok</s>");
     mf_ids ids = {0}, marks = {0};
-    mf_turn wrong = {MF_ROLE_ASSISTANT, 0, 2};
+    mf_turn wrong = {MF_ROLE_ASSISTANT, 0, 2, false};
     const mf_source s = {.text = (char *)"Hi\n", .turns = &wrong};
     const mf_document d = {.n_turns = 1, .messages = true};
     ck_assert_int_eq(mf_turns_encode(t, &form, "line", &s, &d, &ids, &marks), MF_EINPUT);
     ck_assert_ptr_nonnull(strstr(mf_error_message(), "user and assistant in turns"));
     mf_tokenizer_free(t);
-    const mf_tokenizer other = {.chat_template = "{{ other }}"};
+    const mf_tokenizer other = {.chat_template = "{{ other"};
     ck_assert_int_eq(mf_turns_form(&other, true, &form), MF_ECONFIG);
+    ck_assert_str_eq(mf_error_message(),
+                     "the tokenizer's chat template is not read: chat_template:1: a value "
+                     "without }}; data.chat = no reads messages without it");
     ck_assert_int_eq(mf_turns_form(&other, false, &form), MF_OK);
+}
+END_TEST
+
+/* Templates that are rendered: with {% generation %}, and by the difference of renderings. */
+START_TEST(rendered)
+{
+    static const char head[] =
+        "{{ bos_token }}{% for m in messages %}<|im_start|>{{ m.role }}:",
+                      *const tails[] = {
+                          "{% if m.role == 'assistant' %}{% generation %}{{ m.content | trim }}"
+                          "<|im_end|>{% endgeneration %}{% else %}{{ m.content }}{% endif %}"
+                          "{% endfor %}",
+                          "{{ m.content | trim }}<|im_end|>\n{% endfor %}"
+                          "{% if add_generation_prompt %}<|im_start|>assistant:{% endif %}",
+                          "{% if loop.last %}last {% endif %}{{ m.content }}{% endfor %}"};
+    char all[512], counted[512];
+    mf_tokenizer *t = small("qwen2");
+    for (int i = 0; i < 3; i++) {
+        mf_jinja *j;
+        char *text = mf_strf("%s%s", head, tails[i]);
+        ck_assert_msg(mf_jinja_new("t", text, strlen(text), &j) == MF_OK, "%s",
+                      mf_error_message());
+        t->chat_template = text;
+        t->jinja = j;
+        mf_chat form;
+        ck_assert(mf_chat_of(t, &form));
+        ck_assert_int_eq(form.form, MF_CHAT_TEMPLATE);
+        if (i < 2) {
+            turn_into(t, &form, false, all, counted);
+            ck_assert_str_eq(counted, i == 0 ? "Hello<|im_end|>Ok<|im_end|>"
+                                             : "Hello<|im_end|>\nOk<|im_end|>\n");
+            ck_assert_str_eq(
+                all, i == 0 ? "<|im_start|>user:Hi<|im_start|>assistant:Hello<|im_end|>"
+                              "<|im_start|>user:Why?<|im_start|>assistant:Ok<|im_end|>"
+                            : "<|im_start|>user:Hi<|im_end|>\n<|im_start|>assistant:Hello"
+                              "<|im_end|>\n<|im_start|>user:Why?<|im_end|>\n<|im_start|>"
+                              "assistant:Ok<|im_end|>\n");
+        } else { /* an answer that is the last one is written otherwise */
+            mf_turn turns[] = {{MF_ROLE_ASSISTANT, 0, 2, false},
+                               {MF_ROLE_ASSISTANT, 0, 2, false}};
+            const mf_source s = {.text = (char *)"Hi\n", .turns = turns};
+            const mf_document d = {.n_turns = 2, .messages = true};
+            mf_ids ids = {0}, marks = {0};
+            ck_assert_int_eq(mf_turns_encode(t, &form, "line", &s, &d, &ids, &marks),
+                             MF_EINPUT);
+            ck_assert_ptr_nonnull(
+                strstr(mf_error_message(), "line: message 1: the tokenizer's"));
+            mf_ids_free(&ids);
+            mf_ids_free(&marks);
+        }
+        if (i == 1) {
+            char *said;
+            size_t n;
+            ck_assert_int_eq(mf_chat_message(&form, t, true, "Hi", 2, &said, &n), MF_OK);
+            ck_assert_str_eq(said, "<|im_start|>user:Hi<|im_end|>\n<|im_start|>assistant:");
+            ck_assert_uint_eq(n, strlen(said));
+            mf_free(said);
+            ck_assert_int_eq(mf_chat_message(&form, t, false, "Why?", 4, &said, &n), MF_OK);
+            ck_assert_str_eq(
+                said, "<|im_end|>\n<|im_start|>user:Why?<|im_end|>\n<|im_start|>assistant:");
+            mf_free(said);
+        }
+        mf_jinja_free(j);
+        t->chat_template = NULL;
+        t->jinja = NULL;
+        mf_free(text);
+    }
+    mf_tokenizer_free(t);
 }
 END_TEST
 
@@ -319,6 +392,7 @@ static Suite *suite(void)
     tcase_add_test(c, messages);
     tcase_add_test(c, training_and_generation_have_the_same_tokens);
     tcase_add_test(c, what_is_learned);
+    tcase_add_test(c, rendered);
     tcase_add_test(c, files_of_texts_and_turns);
     suite_add_tcase(s, c);
     return s;

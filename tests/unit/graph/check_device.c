@@ -15,7 +15,7 @@
 #include "graph/internal.h"
 #include "graph_ops.h"
 #include "ops/ops.h"
-#include "plugin/load/backend.h"
+#include "run/backend.h"
 #include "strict.h"
 #include "tests/lib/device.h"
 #include "train/optim/optim.h"

@@ -6,7 +6,7 @@
 #include "graph/device/device.h"
 #include "lab/bench/gemm_bench.h"
 #include "lab/bench/timing.h"
-#include "plugin/load/backend.h"
+#include "run/backend.h"
 #include "tests/lib/device.h"
 
 #include <math.h>

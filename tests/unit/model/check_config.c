@@ -10,6 +10,7 @@
 #include "run/run_config.h"
 #include "tests/lib/program.h"
 #include "tests/lib/scratch.h"
+#include "run/sections/section_plugins.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -179,6 +179,11 @@ START_TEST(values_that_are_refused)
         {"\"model_type\":\"olmo3\",\"rope_parameters\":{\"full_attention\":{}},"
          "\"rope_scaling\":{\"type\":\"linear\"}",
          "rope_scaling: expected null, because rope_parameters has full_attention"},
+        {"\"model_type\":\"qwen3_next\",\"attention_bias\":true",
+         "attention_bias: expected false: gates of heads would have biases, too"},
+        {"\"model_type\":\"qwen3_5_moe\",\"text_config\":{\"layer_types\":[\"conv\"]}",
+         "text_config: layer_types: expected linear_attention or full_attention for each of 40 "
+         "blocks"},
         {DEEPSEEK ",\"num_key_value_heads\":1",
          "num_key_value_heads: expected num_attention_heads"},
     };

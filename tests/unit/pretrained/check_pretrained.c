@@ -238,6 +238,8 @@ static double *values_in_whole(const mf_st_file *f, const char *name, uint64_t *
     double *x = values_of(f, name, ret_n);
     if (x) return x;
     snprintf(other, sizeof other, "language_model.%.200s", name);
+    if ((x = values_of(f, other, ret_n))) return x;
+    snprintf(other, sizeof other, "model.language_model.%.200s", strchr(name, '.') + 1);
     return values_of(f, other, ret_n);
 }
 
@@ -309,6 +311,14 @@ static int64_t padding_row(const golden *g)
     return row;
 }
 
+static bool has_fused_experts(const mf_st_file *f)
+{
+    bool fused = false;
+    for (size_t i = 0; i < mf_st_count(f); i++)
+        fused = fused || strstr(mf_st_at(f, i)->name, ".experts.gate_up_proj");
+    return fused;
+}
+
 static void compare_backward(const golden *g, const char *run, mf_session *s,
                              const mf_tokens *t)
 {
@@ -327,6 +337,8 @@ static void compare_backward(const golden *g, const char *run, mf_session *s,
         if (strstr(key, "e_score_correction_bias") || strstr(key, ".expert_bias") ||
             strstr(key, ".indexer."))
             continue;
+        /* the golden values have a norm for each expert, and this file one tensor for all */
+        if (strstr(key, ".experts.") && has_fused_experts(ours)) continue;
         if (s->config->model.tie_embeddings && strstr(key, "embed_tokens") &&
             has_padding_token(g))
             continue;

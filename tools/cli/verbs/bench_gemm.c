@@ -13,7 +13,7 @@
 #include "graph/device/device.h"
 #include "kernels/kernel.h"
 #include "lab/bench/gemm_bench.h"
-#include "plugin/load/backend.h"
+#include "run/backend.h"
 #include "run/run_config.h"
 
 typedef struct {

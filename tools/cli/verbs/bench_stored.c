@@ -39,7 +39,7 @@ static void show(void *arg, const mf_stored_bench *r)
     if (*(const bool *)arg)
         print_json(r);
     else
-        printf("%-5s %7lld %8.1f %6.1f %7.1f %6.2f  %.2f to %.2f\n", r->type,
+        printf("%-9s %7lld %8.1f %6.1f %7.1f %6.2f  %.2f to %.2f\n", r->type,
                (long long)r->experts, 1e-6 * (double)r->bytes, r->gb, r->read_gb, r->share,
                r->share_lo, r->share_hi);
     fflush(stdout);
@@ -60,7 +60,7 @@ int mf_bench_stored(const mf_cli *cli)
                      "%d thread(s), %s; a row (%s) for each of 8 experts [2048,2048], beside a "
                      "loop that reads the same bytes",
                      mf_parallel_threads(), mf_kernels_isa(), bf16 ? "bf16" : "f32");
-        printf("type  experts       MB   GB/s reading  share  of %d pairs\n", pairs);
+        printf("type      experts       MB   GB/s reading  share  of %d pairs\n", pairs);
     }
     return mf_stored_bench_run(pairs, bf16, show, &json);
 }

@@ -20,6 +20,7 @@
 #include "lab/bench/speed.h"
 #include "run/load.h"
 #include "run/folder/rundir.h"
+#include "run/sections/run_sections.h"
 
 static const mf_cli_form forms[] = {
     {"routers", NULL, 0, 0, "every router alone, on the same activations"},

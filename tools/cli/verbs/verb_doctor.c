@@ -7,7 +7,7 @@
 #include "base/mem.h"
 #include "base/thread/parallel.h"
 #include "base/file/paths.h"
-#include "base/processor.h"
+#include "run/folder/processor.h"
 #include "base/resident.h"
 #include "base/text/shown.h"
 #include "base/text/wrap.h"
@@ -16,7 +16,7 @@
 #include "comm/world.h"
 #include "graph/graph.h"
 #include "kernels/kernel.h"
-#include "plugin/load/backend.h"
+#include "run/backend.h"
 #include "plugin/load/module.h"
 #include "plugin/load/open.h"
 

@@ -8,10 +8,12 @@
 #include "base/text/shown.h"
 #include "base/text/wrap.h"
 #include "cli/cli.h"
+#include "cli/eval_tasks.h"
 #include "pretrained/tokens.h"
 #include "api/run_internal.h"
 #include "run/folder/rundir.h"
 #include "run/folder/file_sums.h"
+#include "run/sections/run_sections.h"
 
 static const mf_cli_form forms[] = {
     {NULL, "RUN|CHECKPOINT|CONFIG", 1, 1,
@@ -51,6 +53,11 @@ static const mf_cli_option options[] = {
      .help =
          "gradient norm and importance of each attention head as well, over at most N batches: "
          "one run forward a head and batch"},
+    {.name = "tasks",
+     .kind = MF_CLI_TEXT,
+     .arg = "FILE,...",
+     .help = "multiple choice by log-likelihood instead: files with an object a line, "
+             "{\"context\": TEXT, \"choices\": [TEXT, ...], \"gold\": N}"},
     {.name = "tokens",
      .kind = MF_CLI_TEXT,
      .arg = "FILE",
@@ -281,9 +288,13 @@ static int run_verb(const mf_cli *cli)
     const bool is_run = mf_rundir_readable(what);
     const bool lines = mf_cli_count(cli, "lines") > 0,
                tokens = mf_cli_count(cli, "tokens") > 0 || lines;
+    const bool tasks = mf_cli_count(cli, "tasks") > 0;
     const bool save = mf_cli_count(cli, "save") > 0, gradients = mf_cli_count(cli, "gradients");
     if (lines && mf_cli_count(cli, "tokens") > 0)
         return mf_fail(MF_EUSAGE, "expected --tokens or --lines, found both");
+    if (tasks && (tokens || mf_cli_count(cli, "data") > 0 || mf_cli_count(cli, "heads") > 0))
+        return mf_fail(MF_EUSAGE, "--tasks has texts of its own: expected no --data, --tokens, "
+                                  "--lines or --heads");
     if (lines && gradients) return mf_fail(MF_EUSAGE, "--gradients wants --tokens with labels");
     if (tokens && (!is_run || (!save && !gradients)))
         return mf_fail(MF_EUSAGE, "--%s wants a run, and --save%s", lines ? "lines" : "tokens",
@@ -296,7 +307,7 @@ static int run_verb(const mf_cli *cli)
     o.step = mf_cli_int(cli, "step", -1);
     o.dtype = mf_cli_text(cli, "dtype", NULL);
     o.device = mf_cli_text(cli, "device", NULL);
-    o.data = !tokens;
+    o.data = !tokens && !tasks;
     o.path = mf_cli_text(cli, "data", NULL);
     o.gradients = mf_cli_int(cli, "heads", 0) > 0 || gradients;
     o.threads = (int)mf_cli_int(cli, "threads", 0);
@@ -314,7 +325,10 @@ static int run_verb(const mf_cli *cli)
     moefw_run_on_log(run, (int)mf_log_get_level(), tell, NULL);
     if (!is_run) rc = configure_untrained(cli, run);
     if (rc == MF_OK) rc = moefw_run_open(run, is_run ? what : NULL, &o);
-    if (rc == MF_OK) rc = tokens ? run_tokens(cli, run) : measure(cli, run);
+    if (rc == MF_OK)
+        rc = tasks    ? mf_eval_tasks(cli, run->session)
+             : tokens ? run_tokens(cli, run)
+                      : measure(cli, run);
     moefw_run_free(run);
     return rc;
 }

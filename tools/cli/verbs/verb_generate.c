@@ -13,6 +13,7 @@
 #include "cli/samples.h"
 #include "cli/talk/talker.h"
 #include "api/run_internal.h"
+#include "run/sections/run_sections.h"
 
 static const mf_cli_form forms[] = {
     {NULL, "RUN|CHECKPOINT", 1, 1, "continue a text, with the newest checkpoint or another"},
@@ -300,11 +301,14 @@ static int choose_chat(const mf_cli *cli, mf_talker *t)
     }
     if (known) return MF_OK;
     if (mf_cli_count(cli, "chat") > 0)
-        return mf_fail(MF_EUSAGE, "--chat=auto: the tokenizer's template of messages is of no "
-                                  "known form: expected plain, chatml or mistral");
+        return mf_fail(MF_EUSAGE,
+                       "--chat=auto: the tokenizer's template of messages is not read (%s): "
+                       "expected plain, chatml or mistral",
+                       mf_error_message());
     mf_log(MF_LOG_WARN,
-           "the tokenizer's template of messages is of no known form: lines are "
-           "continued as they are (--chat chatml or mistral makes messages of them)");
+           "the tokenizer's template of messages is not read (%s): lines are continued as they "
+           "are (--chat chatml or mistral makes messages of them)",
+           mf_error_message());
     return MF_OK;
 }
 

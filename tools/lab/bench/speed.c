@@ -18,7 +18,7 @@
 #include "graph/shape.h"
 #include "kernels/kernel.h"
 #include "lab/bench/layer.h"
-#include "plugin/load/backend.h"
+#include "run/backend.h"
 #include "run/modules.h"
 #include "train/length_buckets.h"
 #include "train/optim/optim.h"

@@ -31,8 +31,8 @@ static const struct {
     [MF_STORED_F32] = {"f32", 32, 0, 0},        [MF_STORED_BF16] = {"bf16", 16, 0, 0},
     [MF_STORED_F16] = {"f16", 16, 0, 0},        [MF_STORED_GPTQ4] = {"int4", 4, 2, 4},
     [MF_STORED_MXFP4] = {"mxfp4", 4, 4, 0},     [MF_STORED_F8_E4M3] = {"f8_e4m3", 8, 4, 0},
-    [MF_STORED_F8_E5M2] = {"f8_e5m2", 8, 4, 0}, [MF_STORED_INT4] = {"int4 rows", 4, 2, 4},
-    [MF_STORED_GPTQ8] = {"int8", 8, 2, 8},      [MF_STORED_AWQ4] = {"int4 awq", 4, 2, 4},
+    [MF_STORED_F8_E5M2] = {"f8_e5m2", 8, 4, 0}, [MF_STORED_INT4] = {"int4_rows", 4, 2, 4},
+    [MF_STORED_GPTQ8] = {"int8", 8, 2, 8},      [MF_STORED_AWQ4] = {"int4_awq", 4, 2, 4},
 };
 
 static bool is_f8(mf_stored_type type)

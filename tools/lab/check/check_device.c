@@ -9,7 +9,7 @@
 #include "graph/graph.h"
 #include "lab/check/checks.h"
 #include "plugin/crash.h"
-#include "plugin/load/backend.h"
+#include "run/backend.h"
 #include "plugin/load/child.h"
 #include "plugin/load/device_code.h"
 

@@ -1,6 +1,7 @@
 /* Draws runs of a result, repeats them in child processes, and compares them. The folders
  * of the repeated runs stay, so that the user can look into them. */
 #include <errno.h>
+#include <moefw/version.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -177,6 +178,12 @@ static int copy_segment(const mf_verify_spec *s, const mf_verified_run *v, const
     return rc;
 }
 
+/* The version that trained the run; that of the result wrote the file. */
+static bool same_version(const mf_json *run)
+{
+    return strcmp(mf_result_text(run, "moefw"), MOEFW_VERSION) == 0;
+}
+
 int mf_verify_run(const mf_verify_spec *s, int number, mf_verified_run *v)
 {
     char *dir = mf_strf("%s/run-%d", s->out, number),
@@ -188,7 +195,8 @@ int mf_verify_run(const mf_verify_spec *s, int number, mf_verified_run *v)
     if (rc == MF_OK)
         rc = mf_verify_train(s, s->from ? dir : ini, dir, v->to < v->steps ? v->to : 0, v->to);
     if (rc == MF_OK)
-        rc = mf_result_judge(v->run, dir, v->from, v->to, s->same_program, &v->judgement);
+        rc = mf_result_judge(v->run, dir, v->from, v->to,
+                             s->same_program && same_version(v->run), &v->judgement);
     mf_free(config);
     mf_free(dir);
     mf_free(ini);

@@ -46,6 +46,7 @@ static void destroy(mf_tokenizer *base)
     mf_strings_free(&t->added_names);
     mf_free(t->added);
     mf_free(t->chat_template);
+    mf_jinja_free(t->jinja);
     mf_free(t->shown);
     mf_free(t->shown_begin);
     mf_free(base->template[0].item);
@@ -181,7 +182,11 @@ static int read_chat(const mf_pt_files *f, const mf_json *config, mf_pretrained 
     }
     if (!text) return MF_OK;
     t->base.chat_template = t->chat_template = mf_strdup(text);
-    return t->chat_template ? MF_OK : MF_ENOMEM;
+    if (!t->chat_template) return MF_ENOMEM;
+    /* A template that is not read is an error only where it is used. */
+    const int rc = mf_jinja_new("chat_template", text, strlen(text), &t->jinja);
+    t->base.jinja = t->jinja;
+    return rc == MF_ENOMEM ? rc : MF_OK;
 }
 
 /* Checks that the ids in templates are ids of tokens. */

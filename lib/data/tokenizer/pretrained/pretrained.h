@@ -311,6 +311,7 @@ typedef struct mf_pretrained {
     char *shown;              /* the texts of all ids, one after another */
     size_t *shown_begin;      /* [pieces + 1] */
     char *chat_template;      /* NULL: none; base.chat_template points to this text */
+    mf_jinja *jinja;          /* base.jinja points to it */
 } mf_pretrained;
 
 int mf_pt_encode(const mf_tokenizer *base, const char *source, size_t offset, const char *text,

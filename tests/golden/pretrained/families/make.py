@@ -20,6 +20,7 @@ HEAD = dict(head_dim=8)
 SIGMOID = dict(moe_intermediate_size=12, n_routed_experts=6, num_experts_per_tok=3, n_group=2, topk_group=1, routed_scaling_factor=1.7)
 LATENT = dict(num_key_value_heads=4, kv_lora_rank=10, q_lora_rank=9, qk_nope_head_dim=6, qk_rope_head_dim=4, v_head_dim=7)
 SOFTMAX = dict(num_experts_per_tok=3)
+DELTA = dict(linear_conv_kernel_dim=3, linear_key_head_dim=6, linear_value_head_dim=5, linear_num_key_heads=2, linear_num_value_heads=4)
 # name: keys beside the sizes
 FAMILIES = {
     "afmoe": HEAD | dict(num_hidden_layers=4, num_key_value_heads=2, moe_intermediate_size=12, num_experts=6, num_experts_per_tok=3, num_shared_experts=2,
@@ -69,6 +70,12 @@ FAMILIES = {
     "qwen2": dict(use_sliding_window=True, sliding_window=5, max_window_layers=1),
     "qwen3": HEAD | dict(attention_bias=True),
     "qwen3_moe": HEAD | SOFTMAX | dict(num_experts=5, moe_intermediate_size=12, mlp_only_layers=[0]),
+    "qwen3_next": HEAD | SOFTMAX | DELTA | dict(num_hidden_layers=3, num_experts=5, moe_intermediate_size=12, shared_expert_intermediate_size=14, mlp_only_layers=[1],
+                                                layer_types=["linear_attention", "full_attention", "linear_attention"],
+                                                rope_parameters={"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 0.5}),
+    "qwen3_5_moe_text": HEAD | SOFTMAX | DELTA | dict(num_experts=5, moe_intermediate_size=12, shared_expert_intermediate_size=14,
+                                                      layer_types=["linear_attention", "full_attention"],
+                                                      rope_parameters={"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 0.5}),
     "sarvam_mla": SIGMOID | LATENT,
     "sarvam_moe": SIGMOID | HEAD,
     "seed_oss": HEAD | dict(mlp_bias=True, attention_out_bias=True),
@@ -110,6 +117,9 @@ def make(name):
     model.to(torch.bfloat16).save_pretrained(out / "hf")
     (out / "hf" / "generation_config.json").unlink(missing_ok=True)
     model = (AutoModelForCausalLM if auto else Mistral4ForCausalLM).from_pretrained(out / "hf", dtype=torch.float32, attn_implementation="eager").eval()
+    if name == "qwen3_next":
+        path = out / "hf" / "model.safetensors"
+        save_file(load_file(path) | {"mtp.norm.weight": torch.ones(config.hidden_size, dtype=torch.bfloat16)}, path, {"format": "pt"})
     if name == "glm4_moe":
         further(out / "hf", config.num_hidden_layers)
     ids = torch.randint(3, config.vocab_size, (2, 11), generator=generator)
@@ -137,7 +147,8 @@ def make(name):
 
 
 # A folder with more than a text model: the text model, its keys in text_config, the begin of its names, and a tensor of the other part.
-WHOLE = {"llama4": ("llama4_text", lambda name: f"language_model.{name}", "vision_model.layernorm_post.weight")}
+WHOLE = {"llama4": ("llama4_text", lambda name: f"language_model.{name}", "vision_model.layernorm_post.weight"),
+         "qwen3_5_moe": ("qwen3_5_moe_text", lambda name: name.replace("model.", "model.language_model.", 1), "model.visual.patch_embed.proj.bias")}
 
 
 def make_whole(name):

@@ -1,7 +1,7 @@
-/* base/processor.h: properties of the processor from /proc/cpuinfo. A property that the file
+/* folder/processor.h: properties of the processor from /proc/cpuinfo. A property that the file
  * does not contain is empty. */
-#ifndef MF_BASE_PROCESSOR_H
-#define MF_BASE_PROCESSOR_H
+#ifndef MF_FOLDER_PROCESSOR_H
+#define MF_FOLDER_PROCESSOR_H
 
 #include <stddef.h>
 

@@ -1,6 +1,6 @@
-/* plugin/load/backend.h: opens a device by its name. */
-#ifndef MF_PLUGIN_BACKEND_H
-#define MF_PLUGIN_BACKEND_H
+/* run/backend.h: opens a device by its name. */
+#ifndef MF_RUN_BACKEND_H
+#define MF_RUN_BACKEND_H
 
 #include "graph/device/device.h"
 

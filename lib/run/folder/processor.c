@@ -1,7 +1,7 @@
-/* base/processor.c: reads the name and the instruction sets of the processor from
+/* folder/processor.c: reads the name and the instruction sets of the processor from
  * /proc/cpuinfo. A missing file or line results in an empty text. A file that cannot be read
  * does so, too, with a warning. */
-#include "base/processor.h"
+#include "run/folder/processor.h"
 
 #include "base/file/io_raw.h"
 #include "base/log.h"

@@ -1,6 +1,6 @@
-/* plugin/load/backend.c: finds the backend of a device in the plugin folders, and opens
+/* run/backend.c: finds the backend of a device in the plugin folders, and opens
  * the device. */
-#include "plugin/load/backend.h"
+#include "run/backend.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
-/* train/train_config.c: the keys of [train], [report], [log], [parallel], [trace] and [plugin],
- * with defaults and bounds. run_config.c has the rules that combine several keys. */
-#include "train/train_config.h"
+/* sections/run_sections.c: the keys of [train], [report], [log], [parallel], [trace] and
+ * [plugin], with defaults and bounds. run_config.c has the rules that combine several keys. */
+#include "run/sections/run_sections.h"
 
 static const char *const optimizers[] = {
 #define MF_OPTIMIZER_METHOD(constant, name, method) #name,

@@ -1,9 +1,10 @@
-/* config/plugins.c: loads the plugins that a configuration names and checks their options.
- * Third-party files are first tried together in one child process. */
+/* sections/section_plugins.c: loads the plugins that a configuration names and checks their
+ * options. Third-party files are first tried together in one child process. */
+#include "run/sections/section_plugins.h"
+
 #include "base/error.h"
 #include "base/mem.h"
 #include "config/aliases.h"
-#include "config/section.h"
 #include "plugin/load/judge.h"
 
 #include <string.h>
