@@ -13,6 +13,12 @@ typedef struct mf_stored_value {
     float scale, code;
 } mf_stored_value;
 
+static inline mf_stored_value mf_stored_number(float scale, float code)
+{
+    const mf_stored_value v = {scale, code};
+    return v;
+}
+
 static inline float mf_stored_scale(const mf_stored_part *p, int64_t at)
 {
     if (p->scale_type == MF_SCALE_F32) return ((const float *)p->scales)[at];
@@ -65,8 +71,8 @@ static inline mf_stored_value mf_stored_gptq(const mf_stored_part *p, int bits, 
     const int q = mf_stored_bits(p->data, i / each * p->rows + o, bits * (i % each), bits),
               zero = mf_stored_bits(p->zeros, g * (p->rows / each) + o / each,
                                     bits * (o % each), bits);
-    return (mf_stored_value){mf_stored_scale(p, g * p->rows + o),
-                             (float)(q - zero - (p->whole_zeros ? 0 : 1))};
+    return mf_stored_number(mf_stored_scale(p, g * p->rows + o),
+                            (float)(q - zero - (p->whole_zeros ? 0 : 1)));
 }
 
 static inline mf_stored_value mf_stored_awq(const mf_stored_part *p, int64_t o, int64_t i)
@@ -75,7 +81,7 @@ static inline mf_stored_value mf_stored_awq(const mf_stored_part *p, int64_t o, 
     const int64_t words = p->rows / 8, g = mf_stored_group_of(p, i), from = 4 * at[o % 8];
     const int q = mf_stored_bits(p->data, i * words + o / 8, from, 4),
               zero = mf_stored_bits(p->zeros, g * words + o / 8, from, 4);
-    return (mf_stored_value){mf_stored_scale(p, g * p->rows + o), (float)(q - zero)};
+    return mf_stored_number(mf_stored_scale(p, g * p->rows + o), (float)(q - zero));
 }
 
 static inline mf_stored_value mf_stored_int4(const mf_stored_part *p, int64_t in, int64_t o,
@@ -85,14 +91,14 @@ static inline mf_stored_value mf_stored_int4(const mf_stored_part *p, int64_t in
     const int q = mf_stored_bits(p->data, (o * in + i) / 8, 4 * (i % 8), 4),
               zero = p->zeros ? mf_stored_bits(p->zeros, o / 8 * p->groups + g, 4 * (o % 8), 4)
                               : 8;
-    return (mf_stored_value){mf_stored_scale(p, o * p->groups + g), (float)(q - zero)};
+    return mf_stored_number(mf_stored_scale(p, o * p->groups + g), (float)(q - zero));
 }
 
 /* Returns W[o,i] of a part that is not F32, BF16 or F16. */
 static inline mf_stored_value mf_stored_value_of(const mf_stored_part *p, int64_t in, int64_t o,
                                                  int64_t i)
 {
-    const uint8_t *bytes = p->data;
+    const uint8_t *bytes = (const uint8_t *)p->data;
     const int64_t at = o * in + i;
     switch (p->type) {
     case MF_STORED_GPTQ4:
@@ -104,12 +110,12 @@ static inline mf_stored_value mf_stored_value_of(const mf_stored_part *p, int64_
     case MF_STORED_INT4:
         return mf_stored_int4(p, in, o, i);
     case MF_STORED_MXFP4:
-        return (mf_stored_value){mf_e8m0_to_f32(((const uint8_t *)p->scales)[at / 32]),
-                                 mf_f4_to_f32(bytes[at / 2] >> (i % 2 ? 4 : 0) & 15)};
+        return mf_stored_number(mf_e8m0_to_f32(((const uint8_t *)p->scales)[at / 32]),
+                                mf_f4_to_f32(bytes[at / 2] >> (i % 2 ? 4 : 0) & 15));
     default:
-        return (mf_stored_value){
+        return mf_stored_number(
             mf_stored_scale(p, o / p->scale_rows * p->groups + i / p->group_size),
-            mf_f8_to_f32(p->type, bytes[at])};
+            mf_f8_to_f32(p->type, bytes[at]));
     }
 }
 

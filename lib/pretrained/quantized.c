@@ -185,8 +185,8 @@ void mf_quantized_judge(mf_keys *k)
 
 enum { PIECE = 4096, ZEROS = 1 /* index of the zeros among the parts of a weight in GPTQ */ };
 
-/* Counts the zero points that are `middle`, and the number of all zero points. */
-static int count(const mf_st_file *file, const mf_st_tensor *t, int bits, uint32_t middle,
+/* Counts the zero points that are `wrong`, and the number of all zero points. */
+static int count(const mf_st_file *file, const mf_st_tensor *t, int bits, uint32_t wrong,
                  uint64_t ret[2])
 {
     uint32_t words[PIECE];
@@ -198,7 +198,7 @@ static int count(const mf_st_file *file, const mf_st_tensor *t, int bits, uint32
         if (rc != MF_OK) return rc;
         for (uint64_t i = 0; i < each * n; i++)
             ret[0] +=
-                (words[i / each] >> (unsigned)bits * (i % each) & ((1u << bits) - 1)) == middle;
+                (words[i / each] >> (unsigned)bits * (i % each) & ((1u << bits) - 1)) == wrong;
         ret[1] += each * n;
     }
     return MF_OK;
@@ -207,29 +207,33 @@ static int count(const mf_st_file *file, const mf_st_tensor *t, int bits, uint32
 int mf_quantized_judge_zeros(const mf_folder *f, const mf_ledger *ledger)
 {
     const mf_packing *q = &ledger->packing;
-    const int bits = q->bits == 8 ? 8 : 4, middle = 1 << (bits - 1);
+    const int bits = q->bits == 8 ? 8 : 4, middle = 1 << (bits - 1),
+              right = q->whole_zeros ? middle : middle - 1,
+              wrong = q->whole_zeros ? middle - 1 : middle;
     uint64_t all[2] = {0};
     const mf_st_tensor *first = NULL;
-    for (int64_t i = 0; i < ledger->n && !q->whole_zeros; i++) {
+    for (int64_t i = 0; i < ledger->n; i++) {
         const mf_place *p = &ledger->places[i];
         if (p->form != MF_FORM_GPTQ || !p->param) continue;
         const mf_folder_tensor *t = &f->tensors[p->parts[ZEROS]];
         uint64_t n[2] = {0};
-        const int rc = count(f->shards[t->shard], t->tensor, bits, (uint32_t)middle, n);
+        const int rc = count(f->shards[t->shard], t->tensor, bits, (uint32_t)wrong, n);
         if (rc != MF_OK) return rc;
         if (n[0] > 0 && (q->symmetric || n[0] == n[1]) && !first) first = t->tensor;
         for (int j = 0; j < 2; j++)
             all[j] += n[j];
     }
-    /* Version 1 stores `middle` - 1 for symmetric weights. If sym is not set, some zeros may be
-     * `middle`, but not all. */
+    /* Symmetric weights have the middle of the codes, which version 1 stores less 1. If sym is
+     * not set, some zeros may be that of the other version, but not all. */
     if (!first || (!q->symmetric && all[0] < all[1])) return MF_OK;
+    static const char *const formats[] = {"gptq", "gptq_v2"};
+    const char *said = formats[q->whole_zeros], *found = formats[!q->whole_zeros];
     return mf_fail(
         MF_EINPUT,
-        "%s: tensor '%s': %szeros are stored as %d, which is format gptq_v2 where %s, but "
-        "config.json says format gptq, where they are %d; \"checkpoint_format\": \"gptq_v2\" "
-        "in "
+        "%s: tensor '%s': %szeros are stored as %d, which is format %s where %s, but "
+        "config.json says format %s, where they are %d; \"checkpoint_format\": \"%s\" in "
         "quantization_config reads them as they are",
-        f->path, first->name, all[0] < all[1] ? "some " : "", middle,
-        q->symmetric ? "quantization_config has sym = true" : "all of them are", middle - 1);
+        f->path, first->name, all[0] < all[1] ? "some " : "", wrong, found,
+        q->symmetric ? "quantization_config has sym = true" : "all of them are", said, right,
+        found);
 }

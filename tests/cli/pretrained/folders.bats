@@ -501,7 +501,7 @@ END
     refused "tensor 'model.layers.1.self_attn.q_proj.scales' is missing"
     cp "$MOEFW_PRETRAINED/tiny/qwen2_moe_gptq/hf/model.safetensors" folder
     replace folder/config.json '"moe_intermediate_size": 128' '"moe_intermediate_size": 136'
-    refused "tensor 'model.layers.0.mlp.experts.0.gate_proj.qweight': expected I32 of shape [8,136]"
+    refused "tensor 'model.layers.0.mlp.experts.0.gate_proj.qweight': expected I32 of shape [32,136]"
     replace folder/config.json '"bits": 4' '"bits": 3'
     refused "found gptq of 3 bits in format gptq; GPTQModel writes 4 and 8 bits"
 }
