@@ -6,7 +6,7 @@
  * drawn from U(1 - e, 1 + e) (Fedus et al., section 2.2). Core selects the k most probable
  * experts of each token. With groups > 1 the experts form that many groups of neighbours; a
  * group's score is its largest P, and experts are chosen only from the topk_groups best groups
- * (DeepSeek-V2 2024, section 2.2.2). With gate_norm = p > 0 the gates of a token are
+ * (DeepSeek-V2 2024, section 2.2.2). With gate_norm = p >= 1 the gates of a token are
  * P_i / (sum_j P_j^p)^(1/p) over its chosen experts (DBRX 2024). This is the simplest router
  * and the baseline.
  *
@@ -42,6 +42,9 @@ static int init(void *self_, mf_ctx *ctx, const void *conf_, const mf_dims *dims
             "topk_groups = %d of %d groups with %d experts each cannot give %d experts",
             (int)c->topk_groups, (int)c->groups, (int)(dims->experts / c->groups),
             (int)dims->top_k);
+    if (c->gate_norm > 0 && c->gate_norm < 1)
+        return mf->fail(ctx, MF_ECONFIG, "gate_norm = %g: expected 0, or an order of 1 or more",
+                        c->gate_norm);
     const bool uniform = self->c->init == UNIFORM;
     const double bound = 1 / sqrt((double)dims->dim);
     int rc =
@@ -71,14 +74,19 @@ static mf_tensor *open_groups(const router *self, mf_graph *g, mf_tensor *prob, 
 static void norm_gates(const router *self, mf_graph *g, const mf_router_in *in, mf_routing *out)
 {
     const double p = self->c->gate_norm;
-    const mf_shape rows = mf_shape1((int64_t)in->batch * in->seq * in->top_k);
+    const int64_t T = (int64_t)in->batch * in->seq;
+    const mf_shape rows = mf_shape1(T * in->top_k);
     if (!out->prob) out->prob = mf_softmax(g, out->logits);
     mf_tensor *top = mf_topk(g, out->score ? out->score : out->prob, in->top_k),
               *chosen = mf_take(g, out->prob, top);
-    mf_tensor *power = mf_exp(g, mf_scale(g, mf_ln(g, mf_clamp(g, chosen, 1e-30, 2)), p));
+    /* relative to the largest one, so that no power of p underflows in the sum */
+    mf_tensor *largest =
+        mf_reshape(g, mf_row_max(g, mf_stop_gradient(g, chosen)), mf_shape2(T, 1));
+    mf_tensor *share = mf_div(g, chosen, largest);
+    mf_tensor *power = mf_exp(g, mf_scale(g, mf_ln(g, mf_clamp(g, share, 1e-30, 2)), p));
     mf_tensor *norm = mf_exp(g, mf_scale(g, mf_ln(g, mf_sum(g, power, 2u, true)), 1 / p));
     out->expert = mf_reshape(g, top, rows);
-    out->gate = mf_reshape(g, mf_div(g, chosen, norm), rows);
+    out->gate = mf_reshape(g, mf_div(g, share, norm), rows);
     out->own_top_k = in->top_k;
 }
 

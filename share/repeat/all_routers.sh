@@ -13,7 +13,7 @@ usage='usage: all_routers.sh --data FOLDER [OPTION]...
   --data FOLDER    has tinyshakespeare.txt, wikitext-2/test.txt (to train on) and
                    wikitext-2/valid.txt
   --out DIR        runs, tables (repeat-all-routers)
-  --part PART      rate, char, bpe, traces, cost, table or all (all but rate)
+  --part PART      rate, char, bpe, traces, cost, table, figure or all (all but rate)
   --seeds N        (8)
   --steps N        (600)
   --rounds N       of the measurement of time, each with all routers (5)
@@ -32,7 +32,7 @@ options 'data out part seeds steps rounds jobs threads' "$@"
 for file in tinyshakespeare.txt wikitext-2/test.txt wikitext-2/valid.txt; do
     [ -r "$data/$file" ] || die 3 "cannot read $data/$file"
 done
-case $part in rate | char | bpe | traces | cost | table | all) ;; *) die 2 "--part: unknown '$part' (--help tells)" ;; esac
+case $part in rate | char | bpe | traces | cost | table | figure | all) ;; *) die 2 "--part: unknown '$part' (--help tells)" ;; esac
 whole --seeds "$seeds"
 whole --steps "$steps"
 whole --rounds "$rounds"
@@ -292,6 +292,59 @@ power() {
         }' "$out/runs/$1/comparison.json"
 }
 
+# curve TEXT ROUTER: "step CV" of each logged step of training: the CV of the loads of a batch, the
+# mean over layers and seeds
+curve() {
+    cat "$out/runs/$1/$2"/seed-*/metrics.jsonl | awk '
+        /"split":"train"/ {
+            line = $0
+            match(line, /"step":[0-9]+/)
+            step = substr(line, RSTART + 7, RLENGTH - 7)
+            while (match(line, /"load_cv":[0-9.e-]+/)) {
+                sum[step] += substr(line, RSTART + 10, RLENGTH - 10)
+                n[step]++
+                line = substr(line, RSTART + RLENGTH)
+            }
+        }
+        END { for (s in n) print s, sum[s] / n[s] }' | sort -n
+}
+
+# The loads of four ways to balance, over the steps: an SVG
+figure() {
+    i=0
+    echo '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 720 340" font-family="sans-serif" font-size="13">'
+    echo '<rect width="720" height="340" fill="#fff"/>'
+    for text in char bpe; do
+        x=$((60 + 350 * i))
+        i=$((i + 1))
+        case $text in char) name='Tiny Shakespeare, characters' ;; *) name='WikiText-2, BPE' ;; esac
+        [ -d "$out/runs/$text/quantile" ] || continue
+        for router in "linear|load_balance|#c0392b" "sigmoid_bias,controller.bias.plugin=expert_bias+$alone|expert_bias|#2874a6" \
+            "linear,controller.bias.plugin=quantile_bias+$alone|quantile_bias|#b9770e" 'quantile|router quantile|#1e8449'; do
+            curve $text "${router%%|*}" | sed "s/\$/ ${router#*|}/; s/|/ /"
+        done | awk -v x=$x -v name="$name" '
+            { step = $1; cv = $2; $1 = $2 = ""; colour = $NF; $NF = ""; label = $0; gsub(/^ +| +$/, "", label)
+                if (!(label in path)) { order[++n] = label; ink[label] = colour }
+                path[label] = path[label] sprintf("%s%.1f,%.1f", path[label] ? " " : "", x + step / 2.1, 280 - (cv < 1 ? cv : 1) * 220) }
+            END {
+                printf "<text x=\"%d\" y=\"24\" font-weight=\"bold\">%s</text>\n", x, name
+                for (y = 0; y <= 10; y += 2) {
+                    printf "<path d=\"M%d %dh290\" stroke=\"#ddd\"/>", x, 280 - 22 * y
+                    printf "<text x=\"%d\" y=\"%d\" text-anchor=\"end\">%.1f</text>\n", x - 6, 284 - 22 * y, y / 10
+                }
+                for (s = 0; s <= 600; s += 200)
+                    printf "<text x=\"%.0f\" y=\"298\" text-anchor=\"middle\">%d</text>\n", x + s / 2.1, s
+                printf "<text x=\"%d\" y=\"316\" text-anchor=\"middle\">step</text>\n", x + 143
+                for (i = 1; i <= n; i++) {
+                    printf "<polyline fill=\"none\" stroke=\"%s\" stroke-width=\"2\" points=\"%s\"/>\n", ink[order[i]], path[order[i]]
+                    printf "<text x=\"%d\" y=\"%d\" fill=\"%s\">%s</text>\n", x + 160, 36 + 16 * i, ink[order[i]], order[i]
+                }
+                printf "<text x=\"%d\" y=\"44\" fill=\"#555\">CV of the loads of a batch</text>\n", x
+            }'
+    done
+    echo '</svg>'
+}
+
 begin
 : >>"$out/log"
 if [ "$part" = rate ]; then
@@ -309,6 +362,7 @@ for text in char bpe; do
     wants traces && traces $text
 done
 wants cost && cost
+if wants figure; then figure >"$out/load_cv.svg"; fi
 wants table || exit 0
 for text in char bpe; do
     case $text in char) echo "## Tiny Shakespeare, characters" ;; *) echo "## WikiText-2, BPE of 1,024 ids" ;; esac

@@ -92,7 +92,8 @@ static void lay_out(plot *t, double width, double height)
     const mf_plot *p = t->p;
     mf_box *b = &t->box;
     b->left = 13 + mf_ticks_width(&t->y) + (p->y_label ? MF_LINE : 0);
-    b->right = width - 14;
+    /* half of the last label of the x axis stands behind its tick */
+    b->right = width - fmax(14, mf_ticks_width(&t->x) / 2 + 2);
     if (t->has_right)
         b->right -= mf_ticks_width(&t->right) + 4 + (p->right_label ? MF_LINE : 0);
     b->top = 10 + mf_svg_legend(NULL, 0, 0, b->right - b->left, t->n_legend, t->legend);
