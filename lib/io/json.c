@@ -254,14 +254,14 @@ static int mark_nul(mf_arena *arena, const char **text, size_t *size)
     return MF_OK;
 }
 
-static int parse_into(document *doc, const char *name, const char *text, size_t size)
+static int parse_into(document *doc, const char *name, const char *text, size_t size, bool nul)
 {
     const size_t flags = JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL;
     json_error_t error = {.text = ""};
     mf_json_numbers numbers = {0};
     layout l = {.arena = doc->arena, .numbers = &numbers};
     json_t *root = json_loadb(text, size, flags, &error);
-    if (!root && json_error_code(&error) == json_error_null_byte_in_key) {
+    if (!root && nul && json_error_code(&error) == json_error_null_byte_in_key) {
         const int rc = mark_nul(reading_now->memory, &text, &size);
         if (rc != MF_OK) return rc;
         root = json_loadb(text, size, flags, &error);
@@ -272,7 +272,7 @@ static int parse_into(document *doc, const char *name, const char *text, size_t 
         if (numbers.n > 0) text = numbers.text;
         if (numbers.n > 0) root = json_loadb(text, size, flags, &error);
     }
-    if (!root && json_error_code(&error) == json_error_null_byte_in_key) {
+    if (!root && nul && json_error_code(&error) == json_error_null_byte_in_key) {
         const int rc = mark_nul(reading_now->memory, &text, &size);
         if (rc != MF_OK) return rc;
         root = json_loadb(text, size, flags, &error);
@@ -292,7 +292,8 @@ static int parse_into(document *doc, const char *name, const char *text, size_t 
 
 /* Parses with memory of an arena. If this memory runs out, longjmp returns into this function;
  * the variables that it then reads do not change after setjmp. */
-static int parse_in_arena(document *doc, const char *name, const char *text, size_t size)
+static int parse_in_arena(document *doc, const char *name, const char *text, size_t size,
+                          bool nul)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     reading r = {.memory = mf_arena_new()};
@@ -301,7 +302,7 @@ static int parse_in_arena(document *doc, const char *name, const char *text, siz
     pthread_once(&once, wrap_memory);
     reading_now = &r;
     if (setjmp(r.failed) == 0)
-        rc = parse_into(doc, name, text, size);
+        rc = parse_into(doc, name, text, size, nul);
     else
         rc = mf_fail(MF_ENOMEM, "%s: out of memory while reading JSON", name);
     reading_now = NULL;
@@ -309,7 +310,7 @@ static int parse_in_arena(document *doc, const char *name, const char *text, siz
     return rc;
 }
 
-int mf_json_parse(const char *name, const char *text, size_t size, mf_json **ret)
+static int parse(const char *name, const char *text, size_t size, bool nul, mf_json **ret)
 {
     mf_arena *arena;
     document *doc;
@@ -329,13 +330,23 @@ int mf_json_parse(const char *name, const char *text, size_t size, mf_json **ret
         return MF_ENOMEM;
     }
     doc->arena = arena;
-    rc = parse_in_arena(doc, name, text, size);
+    rc = parse_in_arena(doc, name, text, size, nul);
     if (rc != MF_OK) {
         mf_arena_free(arena);
         return rc;
     }
     *ret = &doc->root;
     return MF_OK;
+}
+
+int mf_json_parse(const char *name, const char *text, size_t size, mf_json **ret)
+{
+    return parse(name, text, size, false, ret);
+}
+
+int mf_json_parse_nul(const char *name, const char *text, size_t size, mf_json **ret)
+{
+    return parse(name, text, size, true, ret);
 }
 
 void mf_json_free(mf_json *root)

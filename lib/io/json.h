@@ -39,7 +39,9 @@ mf_json_type mf_json_typeof(const mf_json *v); /* NULL counts as MF_JSON_NULL */
 const mf_json *mf_json_get(const mf_json *object, const char *key);
 const mf_json *mf_json_at(const mf_json *array, size_t i);
 size_t mf_json_size(const mf_json *array_or_object);
-/* In keys, this text stands for U+0000: code points that are no characters. */
+/* The same as mf_json_parse, but keys may contain U+0000, for vocabularies. In keys,
+ * MF_JSON_NUL stands for it: code points that are no characters. */
+int mf_json_parse_nul(const char *name, const char *text, size_t size, mf_json **ret);
 #define MF_JSON_NUL "\xEF\xB7\x90\xEF\xB7\xAF\xEF\xB7\x90"
 /* Iterates over members in the order of the file. i counts from 0. Returns false past
  * the end. */

@@ -256,7 +256,7 @@ int mf_tokenizer_parse(const char *source, const char *text, size_t n, mf_tokeni
         return rc;
     }
     mf_json *document;
-    int rc = mf_json_parse(source, text, n, &document);
+    int rc = mf_json_parse_nul(source, text, n, &document);
     if (rc != MF_OK) return rc;
     if (mf_pretrained_is(document)) {
         rc = mf_pretrained_read_text(source, text, n, document, ret);

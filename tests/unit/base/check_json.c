@@ -55,10 +55,14 @@ START_TEST(values)
 }
 END_TEST
 
-/* U+0000 in a key is read as a text that stands for it; in a value it stays. */
+/* U+0000 in a key is refused, or read as a text that stands for it; in a value it stays. */
 START_TEST(nul_in_keys)
 {
-    mf_json *doc = parse("{\"a\\u0000\\\\u0000\" : {\"\\u0000\":\"b\\u0000\"},\"n\":1e999}");
+    const char *text = "{\"a\\u0000\\\\u0000\" : {\"\\u0000\":\"b\\u0000\"},\"n\":1e999}";
+    mf_json *doc = NULL;
+    ck_assert_int_eq(mf_json_parse("j", text, strlen(text), &doc), MF_EINPUT);
+    ck_assert_msg(strstr(mf_error_message(), "j:1:"), "%s", mf_error_message());
+    ck_assert_int_eq(mf_json_parse_nul("j", text, strlen(text), &doc), MF_OK);
     size_t n;
     const char *key;
     const mf_json *v;

@@ -149,7 +149,7 @@ static int parse(const char *where, bool folder, const mf_pt_files *f, mf_pt_fil
     *ret = NULL;
     if (!f->text[file]) return MF_OK;
     snprintf(name, sizeof name, folder ? "%s/%s" : "%s", where, mf_pt_file_name[file]);
-    return mf_json_parse(name, f->text[file], f->n[file], ret);
+    return mf_json_parse_nul(name, f->text[file], f->n[file], ret);
 }
 
 static int read_tokenizer(const char *where, bool folder, const mf_json *document,

@@ -145,7 +145,7 @@ static int read_bytes(const char *where, const mf_json *config, mf_pretrained *t
     const mf_pt_files *f = &t->files;
     snprintf(source, sizeof source, "%s/%s", where, mf_pt_file_name[MF_PT_VOCAB]);
     choose_words(config, t);
-    int rc = mf_json_parse(source, f->text[MF_PT_VOCAB], f->n[MF_PT_VOCAB], &vocabulary);
+    int rc = mf_json_parse_nul(source, f->text[MF_PT_VOCAB], f->n[MF_PT_VOCAB], &vocabulary);
     if (rc != MF_OK) return rc;
     rc = mf_pt_read_vocabulary(source, vocabulary, &t->model);
     mf_json_free(vocabulary);
