@@ -44,6 +44,7 @@ repeat_DATA += share/repeat/RESULTS.md
 repeat_DATA += share/repeat/ROUTERS.md
 repeat_DATA += share/repeat/all_routers.ini
 repeat_DATA += share/repeat/lib.sh
+repeat_DATA += share/repeat/load_cv.svg
 repeat_SCRIPTS =
 repeat_SCRIPTS += share/repeat/all_routers.sh
 repeat_SCRIPTS += share/repeat/baselines.sh

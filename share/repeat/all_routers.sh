@@ -315,10 +315,10 @@ figure() {
     echo '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 720 340" font-family="sans-serif" font-size="13">'
     echo '<rect width="720" height="340" fill="#fff"/>'
     for text in char bpe; do
+        [ -s "$out/runs/$text.txt" ] || continue # it has not ended
         x=$((60 + 350 * i))
         i=$((i + 1))
         case $text in char) name='Tiny Shakespeare, characters' ;; *) name='WikiText-2, BPE' ;; esac
-        [ -d "$out/runs/$text/quantile" ] || continue
         for router in "linear|load_balance|#c0392b" "sigmoid_bias,controller.bias.plugin=expert_bias+$alone|expert_bias|#2874a6" \
             "linear,controller.bias.plugin=quantile_bias+$alone|quantile_bias|#b9770e" 'quantile|router quantile|#1e8449'; do
             curve $text "${router%%|*}" | sed "s/\$/ ${router#*|}/; s/|/ /"
