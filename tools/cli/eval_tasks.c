@@ -89,6 +89,7 @@ int mf_eval_tasks(const mf_cli *cli, const mf_session *s)
     for (char *path; rc == MF_OK && (path = strsep(&next, ",")) != NULL;)
         rc = run_file(cli, s, path, w);
     mf_signals_release();
+    if (rc == MF_ESIGNAL) mf_signals_end();
     if (rc == MF_OK && mf_cli_json(cli)) {
         mf_jw_end(w);
         const char *text = mf_jw_text(w, NULL);

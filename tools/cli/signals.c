@@ -2,6 +2,7 @@
  * they are safe at any instant. */
 #include "cli/signals.h"
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 #include "base/coverage.h"
@@ -69,4 +70,11 @@ void mf_signals_release(void)
 int mf_signals_stop(void)
 {
     return stop_signal;
+}
+
+void mf_signals_end(void)
+{
+    fflush(stdout);
+    signal(stop_signal, SIG_DFL);
+    MF_LAST(raise(stop_signal));
 }

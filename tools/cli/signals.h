@@ -12,5 +12,7 @@ void mf_signals_catch(moefw_run *run, bool usr1_stops);
 void mf_signals_release(void);
 int mf_signals_stop(void); /* number of the received stop signal, 0 if none; also after the
                             * handlers are released */
+/* Ends the process by that signal, so that the shell sees which one it was. */
+void mf_signals_end(void);
 
 #endif

@@ -162,19 +162,21 @@ void mf_holm(const double *p, int n, double *ret)
     int m = 0;
     for (int i = 0; i < n; i++)
         if (!isnan(p[i])) m++;
-    for (int i = 0; i < n; i++) {
-        /* The largest (m - j) p_j of all p_j up to p_i. p_j is the j-th smallest, counted from
-         * j = 0. Equal values are in order of index. */
-        double adjusted = isnan(p[i]) ? p[i] : 0;
-        for (int k = 0; k < n; k++) {
-            if (isnan(p[i]) || isnan(p[k]) || p[k] > p[i] || (p[k] == p[i] && k > i)) continue;
-            int before = 0;
-            for (int j = 0; j < n; j++)
-                if (p[j] < p[k] || (p[j] == p[k] && j < k)) before++;
-            adjusted = fmax(adjusted, (m - before) * p[k]);
-        }
-        ret[i] = isnan(p[i]) ? p[i] : fmin(1, adjusted);
+    /* (m - j) p_j, where p_j is the j-th smallest, counted from j = 0. Equal values are in
+     * order of index. */
+    for (int k = 0; k < n; k++) {
+        int before = 0;
+        for (int j = 0; j < n; j++)
+            if (p[j] < p[k] || (p[j] == p[k] && j < k)) before++;
+        ret[k] = (m - before) * p[k];
     }
+    /* The adjusted value is the largest of those of all p_j up to p_i. A value that is adjusted
+     * already is the largest of a part of them. */
+    for (int i = 0; i < n; i++)
+        for (int k = 0; k < n; k++)
+            if (p[k] < p[i] || (p[k] == p[i] && k < i)) ret[i] = fmax(ret[i], ret[k]);
+    for (int i = 0; i < n; i++)
+        if (!isnan(p[i])) ret[i] = fmin(1, ret[i]);
 }
 
 /* ---- order ---- */

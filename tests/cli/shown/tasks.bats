@@ -54,6 +54,17 @@ numbers() {
     [[ "$output" == *"long.jsonl: item 1, choice 0: expected 1 to 64 tokens behind the context, found "* ]]
 }
 
+@test "a signal ends it, and the shell sees which" {
+    for i in {1..20000}; do echo '{"context":"a b c d e f g","choices":["one two three","x y z"],"gold":1}'; done >many.jsonl
+    "$MOEFW" eval mixtral --tasks many.jsonl -t 1 -q >said 2>&1 &
+    sleep 1
+    kill -TERM $!
+    status=0
+    wait $! || status=$?
+    [ "$status" -eq 143 ]
+    [ ! -s said ]
+}
+
 @test "wrong files and options" {
     check() {
         printf '%s\n' '{"context":"a","choices":["b","c"],"gold":1}' "$1" >wrong.jsonl

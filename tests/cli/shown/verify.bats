@@ -42,7 +42,37 @@ falsify() {
 
 @test "the result names no path and no host" {
     ! grep -qF -e "$BATS_FILE_TMPDIR" -e "$(uname -n)\"" -e "$HOME/" cmp/result.json || false
-    grep -q '"inputs":\[{"section":"data","key":"path","name":"text.txt","sha256":"'"$(sha256sum data/text.txt | cut -d' ' -f1)" cmp/result.json
+    grep -q '"inputs":\[{"section":"data","key":"path","name":"text.txt","bytes":'"$(wc -c <data/text.txt)"',"sha256":"'"$(sha256sum data/text.txt | cut -d' ' -f1)" cmp/result.json
+}
+
+@test "a configuration of others opens no file but the inputs, and sends nothing" {
+    falsify cmp/result.json 's|\[data\]\\n|&val_path = /etc/hostname\\n|g; s|\\nval_path = \\"\\"||g' bad.json
+    run --separate-stderr verify bad.json --data data
+    [ "$status" -eq 3 ]
+    [[ "$output" == *"input      val_path /etc/hostname: a file that is not among the inputs of the result"* ]]
+    # relative, without a slash, and a plugin by its path, however the line is spelt
+    cp data/text.txt secret
+    falsify cmp/result.json 's|\[data\]\\n|&val_path=secret\\n|g; s|\\nval_path = \\"\\"||g' bad.json
+    run --separate-stderr verify bad.json --data data
+    [[ "$status" -eq 3 && "$output" == *"val_path secret: a file that is not among the inputs"* ]]
+    falsify cmp/result.json 's|plugin = swiglu|  plugin=./own/handicap.so|g' bad.json
+    run --separate-stderr verify bad.json --data data
+    [[ "$status" -eq 3 && "$output" == *"plugin ./own/handicap.so: a file that is not among the inputs"* ]]
+    # keys of a machine are dropped, in what is written and in what is read
+    falsify cmp/result.json 's|\[data\]\\n|[log]\\nmlflow = http://127.0.0.1:9\\n&|g' bad.json
+    run --separate-stderr verify bad.json --data data --steps 5
+    [ "$status" -eq 0 ]
+    ! grep -q mlflow out/run-1.ini || false
+    ! grep -qE 'threads = |mlflow|time_limit' cmp/result.json || false
+    # nor does the reader's own file add a section
+    mkdir -p "$XDG_CONFIG_HOME/moefw"
+    printf '[regularizer.more]\nplugin = entropy\nweight = 1\n' >"$XDG_CONFIG_HOME/moefw/moefw.ini"
+    run --separate-stderr verify cmp/result.json --data data --steps 5
+    rm "$XDG_CONFIG_HOME/moefw/moefw.ini"
+    [[ "$status" -eq 0 && "$output" == *"same bits"* ]]
+    falsify cmp/result.json 's|\[data\]\\n|no section|g' bad.json
+    run --separate-stderr verify bad.json --data data
+    [ "$status" -ne 0 ]
 }
 
 @test "a prefix; runs are drawn, or chosen by router and seed" {
@@ -169,8 +199,17 @@ falsify() {
 
 @test "fresh seeds: the mean difference lies in the interval, or the status is 1" {
     run --separate-stderr verify cmp/result.json --data data --seeds 0 --fresh 2
-    [ "$status" -eq 0 ]
     [[ "$output" == *"fresh      mlp, 2 seeds: mean difference "*", expected "*" to "* ]]
+    # m +- t s sqrt(1/n + 1/N), from the 95 % interval of the table, m +- t s / sqrt(n), n = 3, N = 2
+    read -r lo hi <<<"$(grep -o '"router":"mlp","baseline":false.*' cmp/comparison.json | grep -o '"diff_ci95":\[[^]]*' | cut -d'[' -f2 | tr ',' ' ')"
+    tr ',{}' '\n\n\n' <out/verified.json | awk -F: -v lo="$lo" -v hi="$hi" -v status="$status" '
+        { v[$1] = $2 }
+        END {
+            middle = (lo + hi) / 2; half = (hi - lo) / 2 * sqrt(3) * sqrt(1 / 3 + 1 / 2)
+            a = v["\"lo\""] - (middle - half); b = v["\"hi\""] - (middle + half); m = v["\"mean\""]
+            inside = m >= v["\"lo\""] && m <= v["\"hi\""]
+            exit !(a * a < 1e-16 && b * b < 1e-16 && inside == (status == 0))
+        }'
     [ -e out/fresh-2-baseline/metrics.jsonl ]
     grep -qE '"fresh":\{"router":"mlp","n":2,"mean":[-0-9.e]+,"lo":' out/verified.json
     run verify single/result.json --data data --fresh 1 --seeds 0

@@ -1,11 +1,9 @@
 /* moefw compare: compares routers in training, over seeds. The state is in the output folder,
  * so an interrupted comparison can be continued. */
 #include <math.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "base/coverage.h"
 #include "base/error.h"
 #include "base/file/io.h"
 #include "base/log.h"
@@ -482,11 +480,7 @@ static int run(const mf_cli *cli)
     if (rc == MF_OK) rc = carry_out(cli, &s, &q, &stopped_by);
     if (rc == MF_ESIGNAL) mf_log(MF_LOG_WARN, "stopped; to continue: moefw compare %s", s.out);
     mf_arena_free(arena);
-    if (rc == MF_ESIGNAL) { /* the shell needs to see which signal it was */
-        fflush(stdout);
-        signal(stopped_by, SIG_DFL);
-        MF_LAST(raise(stopped_by));
-    }
+    if (rc == MF_ESIGNAL) mf_signals_end();
     return rc;
 }
 

@@ -2,14 +2,12 @@
  * data and model have been checked. */
 #include <limits.h>
 #include <math.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include "base/clock.h"
-#include "base/coverage.h"
 #include "base/error.h"
 #include "base/file/io.h"
 #include "base/log.h"
@@ -497,11 +495,9 @@ static int run_verb(const mf_cli *cli)
         _exit(code);
     }
     moefw_run_free(run);
-    if (rc == MF_ESIGNAL) { /* the shell needs to see which signal it was */
+    if (rc == MF_ESIGNAL) {
         mf_log(MF_LOG_WARN, "%s", mf_error_message());
-        fflush(stdout);
-        signal(stopped_by, SIG_DFL);
-        MF_LAST(raise(stopped_by));
+        mf_signals_end();
     }
     return rc;
 }

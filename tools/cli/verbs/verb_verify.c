@@ -1,11 +1,9 @@
 /* moefw verify: makes runs of a result again and says whether they are the same. The verb only
  * parses and prints; lab/result does the work. */
 #include <math.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "base/coverage.h"
 #include "base/error.h"
 #include "base/file/io.h"
 #include "base/log.h"
@@ -281,7 +279,7 @@ static const char *choose_out(mf_arena *arena)
     }
 }
 
-static int verify(const mf_cli *cli, mf_arena *arena, const mf_result *r, int *ret_signal)
+static int verify(const mf_cli *cli, mf_arena *arena, const mf_result *r)
 {
     view v = {.cli = cli, .terminal = mf_terminal_of(stderr), .quiet = mf_cli_quiet(cli)};
     mf_verified_run *runs = NULL;
@@ -309,7 +307,6 @@ static int verify(const mf_cli *cli, mf_arena *arena, const mf_result *r, int *r
     mf_signals_catch(NULL, false);
     if (rc == MF_OK) rc = make_runs(r, &s, &v, arena, &runs, &n);
     if (rc == MF_OK) rc = make_fresh(r, &s, &v, &fresh);
-    *ret_signal = mf_signals_stop();
     mf_signals_release();
     if (rc == MF_OK && (n > 0 || fresh.n > 0)) rc = put_record(cli, r, &s, n, runs, &fresh);
     return rc == MF_OK ? conclude(cli, r, n, runs, &fresh) : rc;
@@ -319,16 +316,11 @@ static int run(const mf_cli *cli)
 {
     mf_result *r = NULL;
     mf_arena *arena = mf_arena_new();
-    int signal_number = 0;
     int rc = arena ? mf_result_read(mf_cli_operand(cli, 0), &r) : MF_ENOMEM;
-    if (rc == MF_OK) rc = verify(cli, arena, r, &signal_number);
+    if (rc == MF_OK) rc = verify(cli, arena, r);
     mf_result_free(r);
     mf_arena_free(arena);
-    if (rc == MF_ESIGNAL) { /* the shell needs to see which signal it was */
-        fflush(stdout);
-        signal(signal_number, SIG_DFL);
-        MF_LAST(raise(signal_number));
-    }
+    if (rc == MF_ESIGNAL) mf_signals_end();
     return rc;
 }
 

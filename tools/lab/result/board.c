@@ -10,7 +10,7 @@
 #include "lab/result/board.h"
 #include "lab/result/result_parts.h"
 
-enum { DEEPEST = 8, FILES_MAX = 4096 };
+enum { DEEPEST = 8, FILES_MAX = 4096, ROWS_MAX = 256 };
 #define LEVEL 0.05
 
 /* ---- files ---- */
@@ -243,6 +243,8 @@ static int take_file(mf_board *b, const char *folder, const files *f, int number
         if (strstr(mf_error_message(), "\"self\"")) rc = refuse(b, file, "its hash is wrong");
     } else if (r && r->table && mf_result_check_table(r, &tests) != MF_OK) {
         rc = refuse(b, file, mf_error_message());
+    } else if (r && mf_json_size(mf_json_get(r->table, "rows")) > ROWS_MAX) {
+        rc = refuse(b, file, "it has more than 256 routers, too many to compare all pairs");
     } else if (r && r->table) {
         mf_board_table *t = table_for(b, r, f->n);
         mf_board_result *of = t ? &t->results[t->n_results] : NULL;

@@ -18,8 +18,8 @@ int mf_result_put_run(mf_jw *w, const char *run, const char *router);
 /* Writes the result of a run, or of a comparison with its table, to the file `out`. */
 int mf_result_write_run(const char *run, const char *out);
 int mf_result_write_comparison(const mf_compare_table *t, const char *out);
-/* SHA-256 of a file. MF_EINPUT, MF_EIO. */
-int mf_result_sha256(const char *path, char ret[MF_SHA256_HEX]);
+/* SHA-256 of a file, and its size (ret_bytes may be NULL). MF_EINPUT, MF_EIO. */
+int mf_result_sha256(const char *path, uint64_t *ret_bytes, char ret[MF_SHA256_HEX]);
 
 /* ---- reading ---- */
 
@@ -40,11 +40,13 @@ int mf_result_check_table(const mf_result *r, int *ret_tests);
 
 /* ---- inputs ---- */
 
-/* Finds the files of a run's inputs below the folder `data`, and plugins that were files
- * below the folder `own` (NULL: nowhere), by their SHA-256; other plugins by name. Plugins
- * below `own` may then be loaded. *ret_config: the configuration with the paths that were
- * found, to be freed with mf_free; NULL if something is missing. each: called for every
- * input, with what was found: "ok", or what is wrong. Fails with MF_ENOMEM. */
+/* Finds the files of a run's inputs below the folder `data`, and plugins that were files below
+ * the folder `own` (NULL: nowhere), by their SHA-256; other plugins by name. Plugins below
+ * `own` may then be loaded. The configuration comes from others: keys of a machine and its user
+ * are dropped, and a path that is not one of the inputs counts as missing. *ret_config: the
+ * configuration with the paths that were found, freed with mf_free; NULL if something is
+ * missing. each: called for every input, with what was found: "ok", or what is wrong.
+ * MF_ECONFIG if the configuration is no INI text, MF_ENOMEM. */
 typedef void (*mf_result_input_function)(void *arg, const char *what, const char *name,
                                          const char *state);
 int mf_result_inputs(const mf_json *run, const char *data, const char *own,

@@ -98,7 +98,7 @@ static const mf_json *checkpoint_of(const mf_json *run, int64_t step)
 static int file_hash(const char *run, int64_t step, const char *name, char ret[MF_SHA256_HEX])
 {
     char *path = mf_strf("%s/ckpt/step-%lld/%s", run, (long long)step, name);
-    const int rc = path ? mf_result_sha256(path, ret) : MF_ENOMEM;
+    const int rc = path ? mf_result_sha256(path, NULL, ret) : MF_ENOMEM;
     mf_free(path);
     return rc;
 }

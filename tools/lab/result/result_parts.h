@@ -2,18 +2,15 @@
 #ifndef MF_LAB_RESULT_PARTS_H
 #define MF_LAB_RESULT_PARTS_H
 
+#include "config/sources.h"
 #include "lab/result/result.h"
 
-/* A line of a resolved configuration: its section, its key ("": none), and where its
- * value is. */
-typedef struct mf_result_setting {
-    char section[128], key[128];
-    const char *value; /* NULL: none */
-    size_t length;
-} mf_result_setting;
-/* Reads the line at `line`, and returns the next one. The section stays until a line
- * changes it. */
-const char *mf_result_line(const char *line, mf_result_setting *ret);
+/* The first line of a configuration in a result: nothing of the reader's own files is added. */
+#define MF_RESULT_FIRST_LINE "; of a result" MF_CONFIG_COMPLETE "\n"
+/* Whether a value of the configuration is the path of a file. */
+bool mf_result_is_path(const char *value);
+/* Whether an entry is overridden, or is a key of a machine or its user (mf_section.local). */
+bool mf_result_is_local(const mf_ini_entry *e);
 
 /* Compares the files of a checkpoint of the run `from` with their hashes in the result. MF_ERUN
  * if they differ, MF_EINPUT if one of the two does not exist. */

@@ -14,11 +14,12 @@
 #include "run/folder/rundir.h"
 #include "run/metrics/metrics.h"
 
-int mf_result_sha256(const char *path, char ret[MF_SHA256_HEX])
+int mf_result_sha256(const char *path, uint64_t *ret_bytes, char ret[MF_SHA256_HEX])
 {
     mf_map map;
     const int rc = mf_map_open(path, &map);
     if (rc != MF_OK) return rc;
+    if (ret_bytes) *ret_bytes = map.size;
     mf_map_ordered(&map);
     mf_sha256_hex(map.size > 0 ? map.data : "", map.size, ret);
     mf_map_close(&map);
@@ -27,81 +28,60 @@ int mf_result_sha256(const char *path, char ret[MF_SHA256_HEX])
 
 /* ---- the configuration ---- */
 
-const char *mf_result_line(const char *line, mf_result_setting *ret)
-{
-    const char *end = strchr(line, '\n'), *equals;
-    const size_t n = end ? (size_t)(end - line) : strlen(line);
-    ret->key[0] = '\0';
-    ret->value = NULL;
-    if (line[0] == '[' && n > 2 && line[n - 1] == ']' && n < sizeof ret->section)
-        snprintf(ret->section, sizeof ret->section, "%.*s", (int)n - 2, line + 1);
-    equals = memchr(line, '=', n);
-    if (line[0] != ';' && line[0] != '[' && equals && equals > line + 1 &&
-        (size_t)(equals - line) < sizeof ret->key) {
-        snprintf(ret->key, sizeof ret->key, "%.*s", (int)(equals - line) - 1, line);
-        ret->value = equals + 2;
-        ret->length = n - (size_t)(ret->value - line);
-    }
-    return line + n + (end ? 1 : 0);
-}
-
-/* A resolved configuration has the absolute paths of files. "" are around a value that begins
- * with a blank, and no path does. */
-static bool is_path(const mf_result_setting *s)
-{
-    return s->value && s->length > 1 && s->value[0] == '/';
-}
-
 static const char *base_of(const char *path)
 {
     const char *slash = strrchr(path, '/');
     return slash && slash[1] != '\0' ? slash + 1 : path;
 }
 
-static void put_input(mf_jw *w, const mf_result_setting *s)
+static void put_input(mf_jw *w, const mf_ini_entry *e)
 {
-    char *path = mf_strf("%.*s", (int)s->length, s->value), sha[MF_SHA256_HEX];
-    const bool file = path && !mf_is_dir(path) && mf_result_sha256(path, sha) == MF_OK;
+    char sha[MF_SHA256_HEX];
+    uint64_t bytes = 0;
+    const bool file = mf_result_sha256(e->value, &bytes, sha) == MF_OK;
     mf_error_clear();
-    if (!path) return;
     mf_jw_object(w);
-    mf_jw_kv_string(w, "section", s->section);
-    mf_jw_kv_string(w, "key", s->key);
-    mf_jw_kv_string(w, "name", base_of(path));
+    mf_jw_kv_string(w, "section", e->section);
+    mf_jw_kv_string(w, "key", e->key);
+    mf_jw_kv_string(w, "name", base_of(e->value));
+    if (file) mf_jw_kv_int(w, "bytes", (int64_t)bytes);
     mf_jw_key(w, "sha256"); /* null: a folder, a pattern, or a file that is gone */
     file ? mf_jw_string(w, sha) : mf_jw_null(w);
     mf_jw_end(w);
-    mf_free(path);
 }
 
+bool mf_result_is_path(const char *value)
+{
+    return strchr(value, '/') && strncmp(value, "builtin:", 8) != 0;
+}
+
+/* Without the keys that describe the machine and its user, such as log.mlflow. */
 static int put_config(mf_jw *w, const char *text)
 {
     char *out = NULL;
     size_t size = 0;
+    mf_ini *ini = mf_ini_new();
     FILE *f = open_memstream(&out, &size);
-    mf_result_setting s = {.section = ""};
-    if (!f) return MF_ENOMEM;
+    int rc = ini && f ? mf_ini_load_text(ini, "config.ini", text, strlen(text)) : MF_ENOMEM;
     mf_jw_key(w, "inputs");
     mf_jw_array(w);
-    for (const char *line = text; *line;) {
-        const char *next = mf_result_line(line, &s);
-        if (line[0] == ';') { /* a comment, whose text may contain names of the machine */
-        } else if (is_path(&s)) {
-            put_input(w, &s);
-            const char *slash = s.value + s.length - 1;
-            while (slash > s.value && slash[-1] != '/')
-                slash--;
-            fprintf(f, "%s = %.*s\n", s.key, (int)(s.value + s.length - slash), slash);
-        } else {
-            fwrite(line, 1, (size_t)(next - line), f);
+    if (rc == MF_OK) fputs(MF_RESULT_FIRST_LINE, f);
+    for (int i = 0; rc == MF_OK && mf_ini_section_at(ini, i); i++) {
+        const char *name = mf_ini_section_at(ini, i);
+        fprintf(f, "[%s]\n", name);
+        for (const mf_ini_entry *e = mf_ini_first_of(ini, name); e; e = mf_ini_next_of(e)) {
+            if (mf_result_is_local(e)) continue;
+            const bool path = mf_result_is_path(e->value);
+            if (path) put_input(w, e);
+            fprintf(f, "%s = %s\n", e->key, path ? base_of(e->value) : e->value);
         }
-        line = next;
     }
     mf_jw_end(w);
-    const bool ok = fclose(f) == 0;
-    if (ok) mf_jw_kv_string(w, "config", out);
+    if (f && fclose(f) != 0 && rc == MF_OK) rc = MF_ENOMEM;
+    if (rc == MF_OK) mf_jw_kv_string(w, "config", out);
     free(out); /* of the C library, not of mf_alloc */
-    return ok ? MF_OK : MF_ENOMEM;
+    mf_ini_free(ini);
+    return rc;
 }
 
 /* ---- plugins ---- */
@@ -125,7 +105,7 @@ static void put_plugins(mf_jw *w, const mf_json *manifest)
         const char *hash = mf_json_string(mf_json_get(p, "xxh3_128"), NULL);
         char now[33], sha[MF_SHA256_HEX];
         const bool known = file && hash && mf_hash_file(file, now) == MF_OK &&
-                           strcmp(now, hash) == 0 && mf_result_sha256(file, sha) == MF_OK;
+                           strcmp(now, hash) == 0 && mf_result_sha256(file, NULL, sha) == MF_OK;
         mf_error_clear();
         mf_jw_object(w);
         copy_text(w, p, "kind");
@@ -223,7 +203,7 @@ static int put_checkpoint(mf_jw *w, const char *folder, int64_t step)
     for (int i = 0; i < 2; i++) {
         char sha[MF_SHA256_HEX],
             *path = mf_strf("%s/step-%lld/%s", folder, (long long)step, files[i]);
-        const int rc = path ? mf_result_sha256(path, sha) : MF_ENOMEM;
+        const int rc = path ? mf_result_sha256(path, NULL, sha) : MF_ENOMEM;
         mf_free(path);
         if (rc != MF_OK) return rc;
         mf_jw_kv_string(w, keys[i], sha);

@@ -28,27 +28,6 @@ static const mf_json *run_of(const mf_result *r, const char *router, int64_t see
     return NULL;
 }
 
-/* The configuration with another seed. The caller frees it with mf_free. */
-static char *with_seed(const char *config, int64_t seed)
-{
-    char *out = NULL;
-    size_t size = 0;
-    FILE *f = open_memstream(&out, &size);
-    mf_result_setting s = {.section = ""};
-    if (!f) return NULL;
-    for (const char *line = config; *line;) {
-        const char *next = mf_result_line(line, &s);
-        if (strcmp(s.section, "train") == 0 && strcmp(s.key, "seed") == 0)
-            fprintf(f, "seed = %lld\n", (long long)seed);
-        else
-            fwrite(line, 1, (size_t)(next - line), f);
-        line = next;
-    }
-    char *text = fclose(f) == 0 ? mf_strdup(out) : NULL;
-    free(out); /* of the C library, not of mf_alloc */
-    return text;
-}
-
 static int last_value(const char *dir, const char *metric, double *ret)
 {
     mf_metrics_history *h = NULL;
@@ -72,15 +51,10 @@ static int train(const mf_result *r, const mf_verify_spec *s, const char *router
 {
     const mf_json *run = run_of(r, router, -1);
     char *dir = mf_strf("%s/%s", s->out, name), *ini = mf_strf("%s/%s.ini", s->out, name);
-    char *config = NULL, *text = NULL;
-    int rc = dir && ini ? MF_OK : MF_ENOMEM;
-    if (rc == MF_OK) rc = mf_verify_prepare(run, s, NULL, &config);
-    if (rc == MF_OK) text = with_seed(config, seed);
-    if (rc == MF_OK && !text) rc = MF_ENOMEM;
-    if (rc == MF_OK) rc = mf_write_file_atomic(ini, text, strlen(text));
-    if (rc == MF_OK) rc = mf_verify_train(s, ini, dir, 0, mf_json_int_or_0(run, "steps"));
+    char *config = NULL;
+    int rc = dir && ini ? mf_verify_prepare(run, s, ini, &config) : MF_ENOMEM;
+    if (rc == MF_OK) rc = mf_verify_train(s, ini, dir, seed, 0, mf_json_int_or_0(run, "steps"));
     if (rc == MF_OK) rc = last_value(dir, metric, ret);
-    mf_free(text);
     mf_free(config);
     mf_free(dir);
     mf_free(ini);

@@ -9,9 +9,9 @@
 int mf_verify_prepare(const mf_json *run, const mf_verify_spec *s, const char *ini,
                       char **ret_config);
 /* Trains in a child: a configuration `what` into the new run dir, or the run dir further if
- * `what` is the same. stop_at: the step at which it stops; 0: the last. MF_ERUN with the last
- * message of the run, MF_ESIGNAL. */
-int mf_verify_train(const mf_verify_spec *s, const char *what, const char *dir, int64_t stop_at,
-                    int64_t to);
+ * `what` is the same. seed: in place of that of the configuration; -1: no. stop_at: the step at
+ * which it stops; 0: the last. MF_ERUN with the last message of the run, MF_ESIGNAL. */
+int mf_verify_train(const mf_verify_spec *s, const char *what, const char *dir, int64_t seed,
+                    int64_t stop_at, int64_t to);
 
 #endif

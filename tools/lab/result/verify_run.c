@@ -113,8 +113,8 @@ static int wait_for(pid_t pid, const mf_verify_spec *s, const char *dir, int64_t
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-int mf_verify_train(const mf_verify_spec *s, const char *what, const char *dir, int64_t stop_at,
-                    int64_t to)
+int mf_verify_train(const mf_verify_spec *s, const char *what, const char *dir, int64_t seed,
+                    int64_t stop_at, int64_t to)
 {
     mf_arena *arena = mf_arena_new();
     char *log = mf_strf("%s.log", dir), *words = NULL;
@@ -128,6 +128,11 @@ int mf_verify_train(const mf_verify_spec *s, const char *what, const char *dir, 
     } else if (argv) {
         argv[n++] = "--out";
         argv[n++] = dir;
+    }
+    if (argv && seed >= 0) {
+        argv[n++] = "--seed";
+        argv[n++] = mf_arena_strf(arena, "%lld", (long long)seed);
+        if (!argv[n - 1]) rc = MF_ENOMEM;
     }
     if (argv && stop_at > 0) {
         argv[n++] = "--set";
@@ -193,7 +198,8 @@ int mf_verify_run(const mf_verify_spec *s, int number, mf_verified_run *v)
     if (rc == MF_OK) rc = mf_verify_prepare(v->run, s, s->from ? NULL : ini, &config);
     if (rc == MF_OK && s->from) rc = copy_segment(s, v, config, dir);
     if (rc == MF_OK)
-        rc = mf_verify_train(s, s->from ? dir : ini, dir, v->to < v->steps ? v->to : 0, v->to);
+        rc = mf_verify_train(s, s->from ? dir : ini, dir, -1, v->to < v->steps ? v->to : 0,
+                             v->to);
     if (rc == MF_OK)
         rc = mf_result_judge(v->run, dir, v->from, v->to,
                              s->same_program && same_version(v->run), &v->judgement);
