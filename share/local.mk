@@ -38,6 +38,12 @@ quickpresets_DATA += share/presets/quick/vanilla-as-run-quick.ini
 plugingroups_DATA =
 plugingroups_DATA += share/plugin_groups.ini
 
+# Code of exported models (moefw export hf --with-code).
+modelcode_DATA =
+modelcode_DATA += share/code/configuration_moefw.py
+modelcode_DATA += share/code/modeling_moefw.py
+modelcode_DATA += share/code/ops_moefw.py
+
 # Scripts that repeat published results, one command each.
 repeat_DATA =
 repeat_DATA += share/repeat/RESULTS.md

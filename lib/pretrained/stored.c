@@ -102,10 +102,12 @@ static int add_place(lister *l, int64_t i, bool *ret)
     const mf_place *place = &l->ledger->places[i];
     const mf_shape s = place->param->shape;
     const bool fused = place->rule->flags & MF_RULE_FUSED,
-               transposed = place->rule->flags & MF_RULE_TRANSPOSED;
+               transposed = place->rule->flags & MF_RULE_TRANSPOSED,
+               reordered =
+                   place->rule->flags & (MF_RULE_BY_HEADS | MF_RULE_TURNS | MF_RULE_APART);
     const int64_t in = s.dim[s.rank - 1], each = s.rank == 3 ? s.dim[1] * in : s.dim[0] * in;
-    *ret = !place->other && place->form != MF_FORM_F64 && place->shape_rank >= 2 &&
-           (s.rank == 3 || !fused);
+    *ret = !place->other && !reordered && place->form != MF_FORM_F64 &&
+           place->shape_rank >= 2 && (s.rank == 3 || !fused);
     int rc = MF_OK;
     for (int64_t e = 0; *ret && rc == MF_OK && e < (fused ? s.dim[0] : 1); e++) {
         mf_stored_part p = {.transposed = transposed,

@@ -139,10 +139,14 @@ static int put_card(FILE *out, const mf_session *s, const char *run, const mf_re
     mf_model_count(s->model, &params, &active);
     fprintf(out, "---\nlibrary_name: transformers\ntags:\n- moefw\n---\n\n# %s\n\n",
             base_name(run));
+    const bool own_code = !r->family->types;
     fprintf(out,
             "A model of the form %s with %lld parameters, of which a token uses %lld. It was "
             "made with moefw.\n\n",
             r->family->name, (long long)params, (long long)active);
+    if (own_code)
+        fprintf(out, "It has its own code: `AutoModelForCausalLM.from_pretrained(FOLDER, "
+                     "trust_remote_code=True)`.\n\n");
     fprintf(out, "| | |\n|---|---|\n");
     fprintf(out, "| data | %s |\n", c->data.path ? base_name(c->data.path) : "unknown");
     if (s->data.all[0] != '\0') fprintf(out, "| XXH3-128 of its tokens | %s |\n", s->data.all);
@@ -154,8 +158,9 @@ static int put_card(FILE *out, const mf_session *s, const char *run, const mf_re
     if (found)
         fprintf(out, "| validation loss, nats a token | %.6g, after step %lld |\n",
                 val.task_loss, (long long)val.step);
-    fprintf(out, "| commands | `moefw train config.ini`, `moefw export hf %s --as %s` |\n\n",
-            base_name(run), r->family->name);
+    fprintf(out, "| commands | `moefw train config.ini`, `moefw export hf %s %s%s` |\n\n",
+            base_name(run), own_code ? "--with-code" : "--as ",
+            own_code ? "" : r->family->name);
     fprintf(out, "Settings that are not defaults, `config.ini`:\n\n```ini\n");
     rc = put_settings(out, c);
     fprintf(out, "```\n");

@@ -126,7 +126,9 @@ static int refuse(const attempt *best, const char *as)
         return mf_fail(MF_EINPUT, "%s cannot be said in the form of %s%s%s%s",
                        best->judge.found, as, means ? ": it means " : "", best->judge.expected,
                        more);
-    return mf_fail(MF_EINPUT, "%s cannot be said in any published form: the nearest%s%s%s%s%s",
+    return mf_fail(MF_EINPUT,
+                   "%s cannot be said in any published form: the nearest%s%s%s%s%s; "
+                   "'moefw export hf --with-code' writes a folder with its own code",
                    best->judge.found, means ? ", " : " is ", best->form->family->name,
                    means ? ", means " : "", best->judge.expected, more);
 }

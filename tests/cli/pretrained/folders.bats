@@ -330,7 +330,7 @@ END
     sed -i 's/^from = .*/from =/' run/config.ini # the import that it is a copy of
     run "$MOEFW" export hf run -o other
     [ "$status" -eq 3 ]
-    [ "$output" = "moefw: expert.limit = 3 cannot be said in any published form: the nearest, mixtral, means 0" ]
+    [ "$output" = "moefw: expert.limit = 3 cannot be said in any published form: the nearest, mixtral, means 0; 'moefw export hf --with-code' writes a folder with its own code" ]
 }
 
 @test "eval --tokens writes logits, hidden states, routing and gradients" {

@@ -82,7 +82,7 @@ refused() {
     refused run "moe.renormalize = no cannot be said in the form of mixtral: its config.json means yes"
     rm -r run/pretrained
     sed -i '/^from = /d' run/config.ini # the run that this one is a copy of
-    refused run "moe.renormalize = no cannot be said in any published form: the nearest, mixtral, means yes"
+    refused run "moe.renormalize = no cannot be said in any published form: the nearest, mixtral, means yes; 'moefw export hf --with-code' writes a folder with its own code"
 }
 
 @test "--router linear fits the family's router to a swapped one, and tells the loss" {

@@ -188,13 +188,13 @@ LIST
 
 @test "what no form can say is refused by its option, and what the nearest means" {
     made model.position=sinusoidal
-    refused "model.position = sinusoidal cannot be said in any published form: the nearest, mixtral, means rope"
+    refused "model.position = sinusoidal cannot be said in any published form: the nearest, mixtral, means rope; 'moefw export hf --with-code' writes a folder with its own code"
     made expert.plugin=mlp
-    refused "expert.plugin = mlp cannot be said in any published form: the nearest, mixtral, means swiglu"
+    refused "expert.plugin = mlp cannot be said in any published form: the nearest, mixtral, means swiglu; 'moefw export hf --with-code' writes a folder with its own code"
     made moe.capacity_factor=1.5
-    refused "moe.capacity_factor = 1.5 cannot be said in any published form: the nearest, mixtral, means 0"
+    refused "moe.capacity_factor = 1.5 cannot be said in any published form: the nearest, mixtral, means 0; 'moefw export hf --with-code' writes a folder with its own code"
     made router.plugin=sigmoid_bias
-    refused "moe.shared_experts = 0 cannot be said in any published form: the nearest, glm4_moe, means 1 or more"
+    refused "moe.shared_experts = 0 cannot be said in any published form: the nearest, glm4_moe, means 1 or more; 'moefw export hf --with-code' writes a folder with its own code"
     made
     refused "model.qk_norm = none cannot be said in the form of olmoe: it means all" --as olmoe
     run "$MOEFW" export hf made -o none --as mixtrel

@@ -10,6 +10,7 @@
 #include "cli/cli.h"
 #include "lab/result/result.h"
 #include "lab/swap/swap.h"
+#include "pretrained/code/code.h"
 #include "pretrained/import.h"
 #include "report/export/export.h"
 
@@ -59,6 +60,11 @@ static const mf_cli_option options[] = {
      .arg = "FAMILY",
      .help = "hf, gguf: the published form, as mixtral or llama (that of the imported folder, "
              "else the first that can say the model)"},
+    {.name = "with-code",
+     .of = "hf",
+     .kind = MF_CLI_FLAG,
+     .help = "hf: with a modelling file of moefw's own, for models that no published form can "
+             "say (trust_remote_code=True opens it); weights are f32"},
     {.name = "no-tokenizer", .of = "hf", .kind = MF_CLI_FLAG, .help = "hf: write no tokenizer"},
     {.name = "router",
      .of = "hf gguf",
@@ -207,6 +213,21 @@ static int tell(const mf_cli *cli, const char *path, const mf_swap_report *r)
     return mf_cli_print_json(w);
 }
 
+static int export_code(const mf_cli *cli, const char *out)
+{
+    static const char *const others[] = {"dtype", "as", "router", "data"};
+    int64_t tensors;
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (mf_cli_text(cli, others[i], NULL))
+            return mf_fail(MF_EUSAGE, "--with-code goes without --%s", others[i]);
+    if (mf_cli_flag(cli, "unmerged"))
+        return mf_fail(MF_EUSAGE,
+                       "--with-code goes without --unmerged: adapters stay as they are");
+    const int rc = mf_export_code(mf_cli_operand(cli, 0), out,
+                                  !mf_cli_flag(cli, "no-tokenizer"), &tensors);
+    return rc == MF_OK ? mf_cli_put_name(cli, "export", out) : rc;
+}
+
 /* Exports to hf, gguf or peft, each with its own options. */
 static int export_model(const mf_cli *cli)
 {
@@ -221,6 +242,7 @@ static int export_model(const mf_cli *cli)
     if (!out)
         return mf_fail(MF_EUSAGE, "'moefw export %s' wants -o %s", what,
                        gguf ? "FILE.gguf, a new file, or -o FOLDER" : "FOLDER, a new folder");
+    if (mf_cli_flag(cli, "with-code")) return export_code(cli, out);
     int rc = read_dtype(mf_cli_text(cli, "dtype", NULL), &o.dtype);
     if (rc == MF_OK && !gguf && mf_exists(out))
         rc = mf_fail(MF_EUSAGE, "%s: exists already; expected a new folder", out);
