@@ -66,7 +66,7 @@ AS_VAR_IF([enable_fuzz], [yes], [
     AS_CASE([$mf_sanitize], [''],
         [mf_sanitize='-fsanitize=address,undefined -fno-sanitize-recover=all'])
     # Edges are counted. Comparisons are not traced, which would take a half of the time: words of
-    # the formats, which tests/fuzz/mutator.c inserts, do the same work.
+    # the formats, which tests/fuzz/driver/mutator.c inserts, do the same work.
     mf_sanitize="$mf_sanitize -fsanitize-coverage=inline-8bit-counters,pc-table"
     # The archive rather than -fsanitize=fuzzer: its main function then goes only where there is none.
     FUZZ_LIBS="`$CC -print-file-name=libclang_rt.fuzzer-$host_cpu.a` -lstdc++ -lpthread"

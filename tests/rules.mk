@@ -15,8 +15,8 @@ endif
 # with --enable-fuzz it has libFuzzer's main function instead of the driver's, for long runs by
 # hand (`make fuzzers`). Both main functions are in archives, so programs with their own main
 # ignore them.
-tests_fuzz_libdriver_a_SOURCES = tests/fuzz/driver.c tests/fuzz/change.c tests/fuzz/change.h \
-	tests/fuzz/mutator.c tests/fuzz/fuzz.h tests/fuzz/memory_file.h
+tests_fuzz_libdriver_a_SOURCES = tests/fuzz/driver/driver.c tests/fuzz/driver/change.c tests/fuzz/driver/change.h \
+	tests/fuzz/driver/mutator.c tests/fuzz/fuzz.h tests/fuzz/memory_file.h
 if FUZZ
 FUZZ_MAIN = $(FUZZ_LIBS) tests/fuzz/libdriver.a
 fuzzers: $(FUZZ_TARGETS)

@@ -247,12 +247,6 @@ static int judge_path(const char *path)
     if (!mf_exists(path)) return mf_fail(MF_EINPUT, "%s: there is no such folder", path);
     if (mf_is_dir(path)) return MF_OK;
     if (is_pickle(path)) return refuse_pickle(path, "it");
-    if (mf_ends_with(path, ".gguf"))
-        return mf_fail(MF_EINPUT,
-                       "%s: expected a model folder; GGUF is written, but not read: "
-                       "AutoModelForCausalLM.from_pretrained('FOLDER', gguf_file='FILE.gguf')"
-                       ".save_pretrained('NEW') of transformers writes a model folder",
-                       path);
     return mf_fail(MF_EINPUT,
                    "%s: expected a model folder with " MF_FOLDER_CONFIG ", found a file", path);
 }

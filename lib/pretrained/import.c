@@ -14,6 +14,7 @@
 #include "pretrained/checksums.h"
 #include "generate/generation.h"
 #include "pretrained/folder.h"
+#include "pretrained/gguf/gguf_in.h"
 #include "pretrained/quantized.h"
 #include "pretrained/record.h"
 #include "pretrained/stored.h"
@@ -38,8 +39,10 @@ typedef struct import {
     mf_session *session;
     bool copy;               /* all weights are read to f32 */
     mf_stored_files *stored; /* weights that stay in the files of the folder */
-    bool upcycled; /* the model differs from the folder's model, so the run keeps no record of
-                    * the folder */
+    /* the run keeps no record of the folder: the model differs from the folder's model, or the
+     * folder was unpacked from a file */
+    bool alone;
+    mf_family unpacked; /* the family, with the places of GGUF */
 } import;
 
 /* ---- reading ---- */
@@ -330,7 +333,7 @@ static int write_run(import *im)
     int rc = state ? stand_for_itself(im) : MF_ENOMEM;
     if (rc == MF_OK) rc = mf_run_files_write(s, im->dir);
     if (rc == MF_OK) rc = mf_write_file_atomic(im->dir->metrics, "", 0);
-    if (rc == MF_OK && !im->upcycled)
+    if (rc == MF_OK && !im->alone)
         rc = mf_record_write(im->dir->path, im->family, im->folder, im->tensors, &im->ledger);
     if (rc == MF_OK)
         rc = mf_ckpt_save(im->dir->ckpt, 0, s->model->store, NULL, state, mf_provenance_of(s),
@@ -381,18 +384,24 @@ static int upcycle(import *im, const char *text)
         return rc;
     }
     im->session = experts;
-    im->upcycled = true;
+    im->alone = true;
     mf_session_close(dense);
     return MF_OK;
 }
 
-int mf_import(const char *folder, const mf_import_options *options, const char *run,
-              mf_import_report *ret)
+/* rules: the places of the tensors of a folder that was unpacked from GGUF; NULL: those of
+ * its family. */
+static int import_folder(const char *folder, const mf_family_rule *rules,
+                         const mf_import_options *o, const char *run, mf_import_report *ret)
 {
-    const mf_import_options none = {0}, *o = options ? options : &none;
     const char *text = o->upcycle;
-    import im = {.copy = o->copy || text};
+import im = {.copy = o->copy || text || rules, .alone = rules != NULL };
     int rc = read_folder(&im, folder);
+    if (rc == MF_OK && rules) {
+        im.unpacked = *im.family;
+        im.unpacked.rules = rules;
+        im.family = &im.unpacked;
+    }
     if (rc == MF_OK) rc = verify(&im, run);
     if (rc == MF_OK) rc = find_tokenizer(&im, !o->no_tokenizer);
     if (rc == MF_OK) rc = set_training(&im);
@@ -411,4 +420,45 @@ int mf_import(const char *folder, const mf_import_options *options, const char *
     mf_free(im.ledger.places);
     mf_folder_close(im.folder);
     return rc;
+}
+
+/* Unpacks the file into a folder beside the new run. The folder has the name of the file, so
+ * that the run gets this name; it is removed at the end. */
+static int import_gguf(const char *path, const mf_import_options *o, const char *run,
+                       mf_import_report *ret)
+{
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    const char *end = run ? strrchr(run, '/') : NULL;
+    char *beside = !run  ? mf_strdup("runs")
+                   : end ? mf_strndup(run, (size_t)(end - run) + (end == run))
+                         : mf_strdup("."),
+         *temporary = beside ? mf_strf("%s/.gguf-XXXXXX", beside) : NULL, *folder = NULL;
+    const mf_family_rule *rules = NULL;
+    int rc = temporary ? mf_mkdirs(beside) : MF_ENOMEM;
+    const bool made = rc == MF_OK && mkdtemp(temporary);
+    if (rc == MF_OK && !made) rc = mf_fail_errno(MF_EIO, "%s", temporary);
+    if (made) {
+        folder = mf_strf("%s/%.*s", temporary, (int)(strlen(name) - strlen(".gguf")), name);
+        rc = folder ? mf_mkdirs(folder) : MF_ENOMEM;
+    }
+    if (rc == MF_OK) rc = mf_gguf_unpack(path, folder, !o->no_tokenizer, &rules);
+    if (rc == MF_OK) rc = import_folder(folder, rules, o, run, ret);
+    if (made) {
+        char *why = rc != MF_OK ? mf_strdup(mf_error_message()) : NULL;
+        mf_remove_tree(temporary);
+        if (why) mf_fail(rc, "%s", why);
+        mf_free(why);
+    }
+    mf_free(folder);
+    mf_free(temporary);
+    mf_free(beside);
+    return rc;
+}
+
+int mf_import(const char *path, const mf_import_options *options, const char *run,
+              mf_import_report *ret)
+{
+    const mf_import_options none = {0}, *o = options ? options : &none;
+    return mf_gguf_is_file(path) ? import_gguf(path, o, run, ret)
+                                 : import_folder(path, NULL, o, run, ret);
 }

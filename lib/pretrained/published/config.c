@@ -355,6 +355,14 @@ static void put_scaling(const writer *x)
         mf_jw_kv_bool(x->w, "truncate", m->rope_truncate);
         if (m->rope_magnitude > 0) put_real(x, "attention_factor", m->rope_magnitude);
     }
+    if (m->rope_scaling == MF_ROPE_YARN && m->attention_scale > 0 && m->rope_factor > 1 &&
+        lists(x, "kv_lora_rank")) {
+        /* scores are multiplied by s^2, s = .1 mscale_all_dim ln(factor) + 1 */
+        const double s = sqrt(m->attention_scale * sqrt((double)x->f.head_dim)),
+                     all = (s - 1) / (0.1 * log(m->rope_factor));
+        put_real(x, "mscale", all);
+        put_real(x, "mscale_all_dim", all);
+    }
     if (m->rope_scaling == MF_ROPE_LLAMA3) {
         put_real(x, "low_freq_factor", m->rope_low);
         put_real(x, "high_freq_factor", m->rope_high);
@@ -444,6 +452,10 @@ int mf_published_config(const mf_session *s, const mf_published_form *form, char
     mf_jw_kv_string(x.w, "torch_dtype", "float32");
     for (const mf_key_default *d = form->family->defaults; d->key; d++)
         put_key(&x, d);
+    /* a key that the classes of all decoders read, and that some do not list */
+    if (!lists(&x, "head_dim") && !lists(&x, "kv_lora_rank") && lists(&x, "rope_theta") &&
+        x.f.head_dim * x.f.heads != x.f.dim)
+        mf_jw_kv_int(x.w, "head_dim", x.f.head_dim);
     put_rope(&x);
     put_dropout(&x);
     if (classifies) put_classes(&x);

@@ -488,7 +488,7 @@ END
     : >model.gguf
     run "$MOEFW" import model.gguf
     [ "$status" -eq 3 ]
-    [[ "$output" == *"model.gguf: expected a model folder; GGUF is written, but not read: "*"gguf_file='FILE.gguf'"* ]]
+    [ "$output" = "moefw: model.gguf: expected a file of GGUF" ]
 }
 
 @test "weights of four bits: sizes that do not fit, and lost parts, are named" {

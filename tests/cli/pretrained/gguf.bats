@@ -1,5 +1,5 @@
-# moefw export gguf: a run becomes a GGUF file, and what GGUF cannot say is refused with the reason,
-# status 3, and no file.
+# moefw export gguf and import FILE.gguf: a run becomes a GGUF file and a file a run; what GGUF cannot say is refused with the
+# reason, status 3, and no file.
 
 setup_file() {
     export OMP_WAIT_POLICY=passive
@@ -166,4 +166,43 @@ refused() {
     edit gpt_oss '"full_attention"' '"sliding_attention"' "layer_types cannot be said"
     edit qwen2_moe '"rope_scaling": null' '"rope_scaling": {"rope_type": "llama3", "factor": 8, "low_freq_factor": 1, "high_freq_factor": 4, "original_max_position_embeddings": 32}' \
         "model.rope_scaling = llama3 cannot be said in GGUF: only the architecture llama"
+}
+
+# loss RUN: of a run on the source of this test
+loss() {
+    "$MOEFW" eval "$1" --data "$BATS_TEST_FILENAME" --batches 2 -t 1 --json | sed 's/.*"task_loss":\([-0-9.]*\).*/\1/'
+}
+
+@test "a file is imported, computes the same, and is written again as it was" {
+    "$MOEFW" import "$DENSE/hf" -o dense -q -t 1
+    for name in run dense; do
+        "$MOEFW" export gguf "$name" -o "$name.gguf" -q
+        "$MOEFW" import "$name.gguf" -o "again/$name" -q -t 1
+        [ "$(ls -A again)" = "$(ls again)" ]
+        awk -v a="$(loss "$name")" -v b="$(loss "again/$name")" 'BEGIN { exit !(a > 1 && (a - b) ^ 2 < 1e-12) }'
+        "$MOEFW" tokenize encode "$name/tokenizer.json" "$BATS_TEST_FILENAME" >"$name.ids" || continue
+        "$MOEFW" tokenize encode "again/$name/tokenizer.json" "$BATS_TEST_FILENAME" | cmp - "$name.ids"
+    done
+    "$MOEFW" export gguf again/dense -o twice.gguf -q
+    tail -c 20000 twice.gguf | cmp - <(tail -c 20000 dense.gguf)
+    # without -o the run has the name of the file, and nothing else is left
+    "$MOEFW" import dense.gguf -q -t 1
+    [ "$(ls -A runs)" = dense-1 ]
+}
+
+@test "a file that cannot be read is refused by its name, and nothing is left" {
+    "$MOEFW" export gguf run -o run.gguf -q
+    head -c 3000 run.gguf >cut.gguf
+    run "$MOEFW" import cut.gguf -o new
+    [ "$status" -eq 3 ]
+    [[ "$output" == "moefw: cut.gguf: "* ]]
+    [ ! -e new ]
+    [ -z "$(ls -d .gguf-* 2>/dev/null)" ]
+    run "$MOEFW" import nowhere.gguf
+    [ "$status" -eq 3 ]
+    [ "$output" = "moefw: nowhere.gguf: there is no such file" ]
+    LC_ALL=C sed 's/\(general.architecture............\)llama/\1bloom/' run.gguf >bloom.gguf
+    run "$MOEFW" import bloom.gguf -o new
+    [ "$status" -eq 3 ]
+    [[ "$output" == *"architecture 'bloom' is not imported from GGUF; expected llama, qwen2moe"* ]]
 }

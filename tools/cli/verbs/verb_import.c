@@ -8,8 +8,9 @@
 #include "pretrained/import.h"
 
 static const mf_cli_form forms[] = {
-    {NULL, "FOLDER", 1, 1,
-     "a folder of Hugging Face: config.json and safetensors files, or an adapter of PEFT"},
+    {NULL, "FOLDER|FILE.gguf", 1, 1,
+     "a folder of Hugging Face: config.json and safetensors files, or an adapter of PEFT; or a "
+     "GGUF file, read to f32"},
     MF_CLI_FORM_END};
 
 static const mf_cli_option options[] = {

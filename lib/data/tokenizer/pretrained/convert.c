@@ -109,7 +109,7 @@ static void put_bytes(mf_jw *w)
     mf_jw_end(w);
 }
 
-void mf_pt_put_byte_level(mf_jw *w, const char *pattern)
+void mf_pt_put_byte_level(mf_jw *w, int n, const char *const *patterns)
 {
     mf_jw_key(w, "normalizer");
     mf_jw_null(w);
@@ -118,15 +118,17 @@ void mf_pt_put_byte_level(mf_jw *w, const char *pattern)
     mf_jw_kv_string(w, "type", "Sequence");
     mf_jw_key(w, "pretokenizers");
     mf_jw_array(w);
-    mf_jw_object(w);
-    mf_jw_kv_string(w, "type", "Split");
-    mf_jw_key(w, "pattern");
-    mf_jw_object(w);
-    mf_jw_kv_string(w, "Regex", pattern);
-    mf_jw_end(w);
-    mf_jw_kv_string(w, "behavior", "Isolated");
-    mf_jw_kv_bool(w, "invert", false);
-    mf_jw_end(w);
+    for (int i = 0; i < n; i++) {
+        mf_jw_object(w);
+        mf_jw_kv_string(w, "type", "Split");
+        mf_jw_key(w, "pattern");
+        mf_jw_object(w);
+        mf_jw_kv_string(w, "Regex", patterns[i]);
+        mf_jw_end(w);
+        mf_jw_kv_string(w, "behavior", "Isolated");
+        mf_jw_kv_bool(w, "invert", false);
+        mf_jw_end(w);
+    }
     put_bytes(w);
     mf_jw_end(w);
     mf_jw_end(w);

@@ -28,8 +28,9 @@ void mf_pt_put_added(mf_jw *w, int32_t id, const char *name, bool special);
 /* Writes the template that puts a token before a text, and one behind it. NULL: no token. */
 void mf_pt_put_template(mf_jw *w, const char *before, int32_t before_id, const char *behind,
                         int32_t behind_id);
-/* Writes "pre_tokenizer" and "decoder" of byte-level BPE whose words an expression finds. */
-void mf_pt_put_byte_level(mf_jw *w, const char *pattern);
+/* Writes "pre_tokenizer" and "decoder" of byte-level BPE whose words n expressions find, one
+ * after the other. */
+void mf_pt_put_byte_level(mf_jw *w, int n, const char *const *patterns);
 /* Takes the text out of the writer, and frees the writer. */
 int mf_pt_put_end(mf_jw *w, char **ret, size_t *ret_n);
 

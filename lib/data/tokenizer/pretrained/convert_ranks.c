@@ -84,7 +84,7 @@ int mf_pt_convert_tiktoken(const char *where, const char *text, size_t n, const 
     mf_pt_put_head(w);
     int rc = read_ranks(where, text, n, &r);
     if (rc == MF_OK) rc = put_specials(where, config, r.bytes.n, w);
-    mf_pt_put_byte_level(w, kimi);
+    mf_pt_put_byte_level(w, 1, (const char *const[]){kimi});
     mf_pt_put_template(w, NULL, 0, NULL, 0);
     if (rc == MF_OK) rc = mf_pt_put_ranked_model(where, &r, NULL, 0, w);
     mf_strings_free(&r.bytes);
@@ -187,7 +187,7 @@ static int put_tekken(const char *where, const mf_json *doc, mf_jw *w)
         mf_pt_put_added(w, i, mf_strings_get(&specials, i, &n), true);
     }
     mf_jw_end(w);
-    mf_pt_put_byte_level(w, pattern);
+    mf_pt_put_byte_level(w, 1, &pattern);
     const int32_t bos = find(&specials, "<s>");
     mf_pt_put_template(w, bos >= 0 ? "<s>" : NULL, bos, NULL, 0);
     if (rc == MF_OK) rc = mf_pt_put_ranked_model(where, &r, &specials, specials.n, w);

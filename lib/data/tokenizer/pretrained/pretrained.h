@@ -109,6 +109,8 @@ extern const char mf_pt_pattern_own[];
 /* Returns the name of a splitter that has a pattern: gpt2, qwen2, llama3, gpt_oss, and numbers,
  * cjk and words (DeepSeek-V3); NULL: a splitter without a name. */
 const char *mf_pt_split_name(mf_pt_splitter split);
+/* Returns the pattern of the splitter with this name; NULL: there is none. */
+const char *mf_pt_pattern_named(const char *name);
 /* Uses the pattern of GPT-2. */
 size_t mf_pt_split_bytes(const char *text, size_t n, size_t at, bool *drop);
 size_t mf_pt_split_bert(const char *text, size_t n, size_t at, bool *drop);

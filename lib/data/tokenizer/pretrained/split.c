@@ -513,6 +513,13 @@ bool mf_pt_cuts_lines(const char *pattern, size_t n)
     return false;
 }
 
+const char *mf_pt_pattern_named(const char *name)
+{
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
+        if (strcmp(table[i].name, name) == 0) return table[i].pattern;
+    return NULL;
+}
+
 const char *mf_pt_split_name(mf_pt_splitter split)
 {
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)

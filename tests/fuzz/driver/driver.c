@@ -5,7 +5,7 @@
  * Replays the given files (default: the seeds in $srcdir/tests/fuzz/corpus/NAME), then runs N
  * random mutations of these files. Prints TAP. The same seed generates the same inputs. An
  * input that ends the process is written to FILE (default crash-NAME). */
-#include "tests/fuzz/change.h"
+#include "tests/fuzz/driver/change.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <dirent.h>

@@ -1,6 +1,6 @@
 /* change.c: random changes of an input. The same numbers make the same change, so that the
  * number of an input determines the input. No change makes an input longer than its memory. */
-#include "tests/fuzz/change.h"
+#include "tests/fuzz/driver/change.h"
 
 #include "tests/fuzz/fuzz.h"
 

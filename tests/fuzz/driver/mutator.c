@@ -2,7 +2,7 @@
  * half. change.c uses the words and the structure of the formats, because an input that a
  * reader refuses at its first byte tests nothing else. Without libFuzzer this function is
  * never called. */
-#include "tests/fuzz/change.h"
+#include "tests/fuzz/driver/change.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <string.h>
