@@ -18,6 +18,7 @@ LIB += lib/data/corpus.c
 LIB += lib/data/corpus.h
 LIB += lib/data/corpus_internal.h
 LIB += lib/data/corpus_streams.c
+LIB += lib/data/labels/corpus_labels.c
 LIB += lib/data/data_config.c
 LIB += lib/data/data_config.h
 LIB += lib/data/jinja/evaluate.c

@@ -133,6 +133,7 @@ UNIT += tests/unit/data/check_pretrained
 UNIT += tests/unit/data/check_pretrained_parts
 UNIT += tests/unit/data/check_topics
 UNIT += tests/unit/data/check_turns
+UNIT += tests/unit/data/check_labels
 UNIT += tests/unit/lab/check_trace
 UNIT += tests/unit/run/check_tracking
 

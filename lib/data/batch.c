@@ -610,6 +610,13 @@ static void fill_piece(mf_batcher *b, int64_t step, int32_t row, mf_batch *out)
         out->mask[(int64_t)row * out->seq + i] = 1;
 }
 
+int64_t mf_batcher_document(const mf_batcher *b, int64_t step, int32_t row)
+{
+    const int64_t place = step * b->spec.rows + row;
+    if (!b->pieces || b->order || b->packing.rows > 0 || place >= b->items) return -1;
+    return b->pieces[place].span;
+}
+
 static int32_t longest(void *self, int64_t step)
 {
     mf_batcher *b = self;

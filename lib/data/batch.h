@@ -84,15 +84,19 @@ void mf_batcher_free(mf_batcher *b);
 /* Number of batches in one pass, which is an epoch of training. If windows begin anywhere, it
  * is the smallest number of batches with at least as many targets as the split. */
 int64_t mf_batcher_count(const mf_batcher *b);
-/* The floor of the first n targets of a pass (data/topics/topics.h), in nats per token: the
- * lowest expected loss of a model that sees only the window before each target. *ret is NaN
- * unless the batches are sequential windows of builtin:topics with one token per byte.
- * MF_ENOMEM. */
+/* The floor of the first n targets of a pass (data/topics/topics.h), in nats per token:
+ * the lowest expected loss of a model that sees only the window before each target. *ret
+ * is NaN unless the batches are sequential windows of builtin:topics with one token per
+ * byte. MF_ENOMEM. */
 int mf_batcher_floor(const mf_batcher *b, int64_t n, double *ret);
 /* Fills *out with the batch of any step >= 0; sequential batches repeat after `count` steps.
  * out must come from mf_batch_new with the same rows and the same seq. For documents and
  * examples, the seq of out may be smaller, but not below `longest` of mf_batcher_source. */
 void mf_batcher_fill(mf_batcher *b, int64_t step, mf_batch *out);
+
+/* Index in the corpus's spans of the document of an example in a sequential batch; -1: the
+ * corpus is a stream, or the batch has no such example. */
+int64_t mf_batcher_document(const mf_batcher *b, int64_t step, int32_t row);
 
 /* Returns the batches of a batcher in the form that the training loop reads. If the batcher is
  * NULL, the result is {0}. The longest example of a stream has seq tokens. */

@@ -64,7 +64,7 @@ static int clean_source(mf_source *s)
  * files; "": there is no folder, because data.cache = no, or auto without a home folder. */
 static uint64_t large_of(const mf_corpus_spec *spec, const char *folder)
 {
-    if (spec->clean || !*folder) return 0;
+    if (spec->clean || mf_corpus_labelled(spec) || !*folder) return 0;
     return strcmp(spec->cache, "auto") == 0 ? MF_LARGE_TEXT : 1;
 }
 
@@ -81,17 +81,21 @@ static int load_sources(loader *l)
                                 .prompt = l->spec->prompt_field,
                                 .answer = l->spec->answer_field,
                                 .messages = l->spec->messages_field,
+                                .domain = l->spec->labels,
                                 .n_more = l->spec->n_more,
                                 .more = l->more};
     for (int i = 0; i < l->spec->n_more; i++)
         l->more[i] = (mf_question){l->spec->more[i].column, l->spec->more[i].number};
     for (int i = 0; i < SOURCES; i++) {
         if (!given(paths[i])) continue;
-        mf_format format;
-        int rc = mf_format_of(l->spec->format, paths[i], &format);
+        mf_format format = MF_FORMAT_TEXT;
+        int rc = mf_corpus_in_folders(l->spec, paths[i])
+                     ? MF_OK
+                     : mf_format_of(l->spec->format, paths[i], &format);
         bool any = !given(l->spec->format) || strcmp(l->spec->format, "auto") == 0;
         if (rc == MF_OK && any && format == MF_FORMAT_TEXT && mf_task_by_row(l->spec->task))
             format = MF_FORMAT_TSV;
+        if (rc == MF_OK) rc = mf_corpus_judge_labels(l->spec, paths[i], format);
         const mf_source_options options = {.bin_bits = l->spec->bin_bits,
                                            .large = large_of(l->spec, l->cache),
                                            .cache = l->cache,
@@ -182,8 +186,8 @@ static bool all_numbers(const mf_label *labels, int32_t n)
     return true;
 }
 
-static int copy_names(const mf_label *labels, const char *const *names, int32_t n,
-                      char ***ret_classes, int32_t *ret_n)
+int mf_corpus_copy_names(const mf_label *labels, const char *const *names, int32_t n,
+                         char ***ret_classes, int32_t *ret_n)
 {
     char **classes = *ret_classes = mf_alloc((size_t)n, sizeof *classes);
     if (!classes) return MF_ENOMEM;
@@ -194,10 +198,8 @@ static int copy_names(const mf_label *labels, const char *const *names, int32_t 
     return MF_OK;
 }
 
-/* The classes are the labels of the training file, sorted. More than `most` labels (0: any
- * number) are an error. */
-static int name_classes(const mf_source *s, const mf_labels *labels, int32_t most,
-                        char ***ret_classes, int32_t *ret_n)
+int mf_corpus_name_classes(const mf_source *s, const mf_labels *labels, int32_t most,
+                           char ***ret_classes, int32_t *ret_n)
 {
     const int32_t n = labels->n;
     if (n == 0) return MF_OK;
@@ -211,7 +213,7 @@ static int name_classes(const mf_source *s, const mf_labels *labels, int32_t mos
     if (!sorted) return MF_ENOMEM;
     memcpy(sorted, labels->at, (size_t)n * sizeof *sorted);
     qsort(sorted, (size_t)n, sizeof *sorted, all_numbers(sorted, n) ? by_value : by_bytes);
-    int rc = copy_names(sorted, NULL, n, ret_classes, ret_n);
+    int rc = mf_corpus_copy_names(sorted, NULL, n, ret_classes, ret_n);
     mf_free(sorted);
     return rc;
 }
@@ -223,19 +225,21 @@ static int name_all_classes(loader *l)
     const mf_corpus_spec *spec = l->spec;
     const mf_source *s = &l->source[0];
     mf_corpus *c = l->c;
-    int rc = spec->class_names != NULL
-                 ? copy_names(NULL, spec->class_names, spec->n_class_names, &c->classes,
-                              &c->n_classes)
-                 : name_classes(s, &s->labels, spec->classes, &c->classes, &c->n_classes);
+    int rc =
+        spec->class_names != NULL
+            ? mf_corpus_copy_names(NULL, spec->class_names, spec->n_class_names, &c->classes,
+                                   &c->n_classes)
+            : mf_corpus_name_classes(s, &s->labels, spec->classes, &c->classes, &c->n_classes);
     for (int i = 0; rc == MF_OK && i < spec->n_more; i++) {
         const mf_corpus_question *q = &spec->more[i];
         mf_corpus_answers *a = &c->more[i];
         a->number = q->number;
         if (q->number) continue;
-        rc =
-            q->class_names != NULL
-                ? copy_names(NULL, q->class_names, q->n_class_names, &a->classes, &a->n_classes)
-                : name_classes(s, &s->more[i], q->classes, &a->classes, &a->n_classes);
+        rc = q->class_names != NULL
+                 ? mf_corpus_copy_names(NULL, q->class_names, q->n_class_names, &a->classes,
+                                        &a->n_classes)
+                 : mf_corpus_name_classes(s, &s->more[i], q->classes, &a->classes,
+                                          &a->n_classes);
         if (rc == MF_OK && a->n_classes == 0)
             rc = mf_fail(MF_EINPUT, "%s: no example has a label in column %s", s->path,
                          q->column);
@@ -549,7 +553,7 @@ static int load(loader *l)
     if (rc == MF_OK) rc = choose_tokenizer(l);
     if (rc == MF_OK)
         rc = l->source[0].documents ? add_all_documents(l) : mf_corpus_add_streams(l);
-    if (rc == MF_OK) rc = mf_corpus_label_tokens(l);
+    if (rc == MF_OK) rc = mf_corpus_label_topics(l);
     c->id_bytes = c->ids ? 1 : (int32_t)sizeof *l->ids.id;
     c->tokens = c->stored.n > 0 ? c->stored.n : (int64_t)l->ids.n;
     if (!c->ids && c->stored.n == 0) {
@@ -562,6 +566,7 @@ static int load(loader *l)
         l->source[i].topics = NULL;
     }
     if (rc == MF_OK) rc = check_vocabulary(l);
+    if (rc == MF_OK) rc = mf_corpus_label_tokens(l);
     if (rc == MF_OK) rc = name_files(l);
     return rc == MF_OK ? shrink_ids(c) : rc;
 }
@@ -574,6 +579,7 @@ int mf_corpus_load(const mf_corpus_spec *spec, mf_corpus **ret)
     int rc = load(&l);
     mf_ids_free(&l.ids);
     mf_ids_free(&l.counted);
+    mf_free(l.ranges);
     mf_free(l.cache);
     for (int i = 0; i < SOURCES; i++)
         mf_source_free(&l.source[i]);
@@ -595,6 +601,7 @@ void mf_corpus_free(mf_corpus *c)
 {
     if (!c) return;
     free_names(c->classes, c->n_classes);
+    free_names(c->label_names, c->n_labels);
     for (int k = 0; k < MF_TASKS_MAX; k++) {
         free_names(c->more[k].classes, c->more[k].n_classes);
         mf_free(c->more[k].label);

@@ -30,8 +30,13 @@
  *          The tokenizer can only come from a file.
  *   auto   by the ending of the name: .jsonl, .tsv, .bin; else text (classify, regress: tsv).
  *
- * Labels are classes, or for task regress numbers. Further columns (jsonl: members) of labels
- * may be read as well; "-" (jsonl: a missing member) means that there is no label.
+ * Labels of examples are classes, or for task regress numbers. Further columns (jsonl: members)
+ * of labels may be read as well; "-" (jsonl: a missing member) means that there is no label.
+ *
+ * Labels of tokens say to which domain a text belongs: a member of jsonl objects, the folder of
+ * a text file, or for token files a file with an id for each token. They are numbered like
+ * classes. With domains in folders, data.split cuts each domain's text, and a split has the
+ * domains one after another.
  *
  * Classes are the distinct labels of the training file, in order of value if all are integers,
  * else in order of bytes. A label that the training file does not contain is an error in the
@@ -91,6 +96,13 @@ typedef struct mf_corpus_spec {
     /* names of jsonl members: a text, or a prompt and its answer, or messages; NULL or "": the
      * usual names */
     const char *text_field, *prompt_field, *answer_field, *messages_field;
+    /* Labels of tokens. labels: name of a jsonl member, or "folder" for text files in
+     * folders of a domain each; labels_path: file of label ids. NULL or "": none; at most
+     * one may be given. */
+    const char *labels, *labels_path;
+    /* NULL: the names found in path; else those of an earlier run, in order */
+    const char *const *label_names;
+    int32_t n_label_names;
     bool plain_chat; /* messages are joined without the tokenizer's template */
     bool count_all;  /* prompts count in the loss, as answers do */
     int n_more;      /* at most MF_TASKS_MAX */
@@ -138,9 +150,11 @@ typedef struct mf_corpus {
     /* [tokens] 0: the token is not a target, because it is in a prompt; NULL: all
      * tokens count */
     uint8_t *counted;
-    uint8_t *labels;  /* [tokens] topic of each token of builtin:topics; NULL: unknown */
-    int32_t n_labels; /* number of topics; 0: unknown */
-    mf_span *spans;   /* NULL for a stream */
+    uint8_t *labels;    /* [tokens] label of each token; NULL: unknown */
+    int32_t n_labels;   /* number of labels; 0: unknown */
+    char **label_names; /* [n_labels] */
+    bool given_labels;  /* the labels are those of the user's texts, not of builtin:topics */
+    mf_span *spans;     /* NULL for a stream */
     int64_t n_spans;
     int32_t longest;   /* number of tokens of the longest span */
     char **classes;    /* [n_classes] names of the classes */

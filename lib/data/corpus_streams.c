@@ -119,12 +119,19 @@ static int add_source(loader *l, mf_source *s, size_t cut, mf_split split)
 int mf_corpus_add_streams(loader *l)
 {
     mf_source *s = &l->source[0];
+    const bool cuts = !given(l->spec->val_path) && l->spec->split < 1;
+    if (s->n_domains > 0) {
+        int rc = mf_corpus_add_domains(l, 0, cuts ? l->spec->split : 1, MF_SPLIT_TRAIN);
+        for (int i = 1; i < MF_SOURCES && rc == MF_OK; i++)
+            if (l->source[i].path) rc = mf_corpus_add_domains(l, i, 1, (mf_split)i);
+        return rc;
+    }
     l->ids.want_start = s->topics != NULL; /* the label of a token is found by the
                                             * token's offset */
     size_t size = size_of(s), cut = size;
     const char *what = s->is_ids ? "tokens" : "bytes";
     int rc = MF_OK;
-    if (!given(l->spec->val_path) && l->spec->split < 1) {
+    if (cuts) {
         rc = cut_of(s, l->spec->split, size, &cut);
         if (rc == MF_OK && (cut == 0 || cut == size))
             return mf_corpus_empty_side(l, cut == 0 ? "training" : "validation", what, size);
@@ -146,7 +153,17 @@ static bool is_byte_by_byte(const loader *l)
     return true;
 }
 
-int mf_corpus_label_tokens(loader *l)
+static int name_topics(mf_corpus *c)
+{
+    char name[MF_TOPICS_NAME];
+    if (!(c->label_names = mf_alloc((size_t)c->n_labels, sizeof *c->label_names)))
+        return MF_ENOMEM;
+    for (int32_t i = 0; i < c->n_labels; i++)
+        if (!(c->label_names[i] = mf_strdup(mf_topics_name(i, name)))) return MF_ENOMEM;
+    return MF_OK;
+}
+
+int mf_corpus_label_topics(loader *l)
 {
     mf_corpus *c = l->c;
     for (int i = 0; i < MF_SPLITS; i++) {
@@ -154,6 +171,7 @@ int mf_corpus_label_tokens(loader *l)
         if (c->split[i].topics && c->split[i].topics->spec.topics > c->n_labels)
             c->n_labels = c->split[i].topics->spec.topics;
     }
+    if (c->n_labels > 0 && name_topics(c) != MF_OK) return MF_ENOMEM;
     if (is_byte_by_byte(l)) {
         c->labels = l->source[0].topics->labels;
         c->ids = l->source[0].topics->text;

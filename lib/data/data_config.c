@@ -43,6 +43,12 @@ static const mf_option data_options[] = {
                   "jsonl: member of its answer; empty: answer, completion, response or output"),
     MF_OPTION_STR(mf_data_config, messages_field, "",
                   "jsonl: member of a list of messages with role and content; empty: messages"),
+    MF_OPTION_STR(mf_data_config, labels, "",
+                  "domain of each text: member of jsonl, or folder: the folder of each text "
+                  "file; read by statistics and router oracle, never learned"),
+    MF_OPTION_STR(mf_data_config, labels_path, "",
+                  "token files: file of ids with the label of each token of path, then of "
+                  "val_path"),
     MF_OPTION_ENUM(mf_data_config, loss, "answer", losses,
                    "tokens that count in the loss where there are prompts: of answers, or all"),
     MF_OPTION_ENUM(mf_data_config, chat, "auto", chats,
@@ -77,7 +83,7 @@ static const mf_option data_options[] = {
                    "bits of an id in token files without a header (auto: 16)"),
     MF_END_OPTIONS};
 
-static const char *const files[] = {"path", "val_path", "tokenizer", NULL};
+static const char *const files[] = {"path", "val_path", "tokenizer", "labels_path", NULL};
 static const char *const local[] = {"cache", NULL};
 const mf_section mf_data_section = {.name = "data",
                                     .help = "what is read",
@@ -102,6 +108,10 @@ void mf_data_config_judge(mf_config_faults *j, const mf_data_config *d)
             j, "data", "split_windows", NULL, NULL,
             "expected stride above 0 and no val_path with it, found stride = %lld%s%s",
             (long long)d->stride, d->val_path[0] != '\0' ? ", val_path = " : "", d->val_path);
+    if (d->labels[0] != '\0' && d->labels_path[0] != '\0')
+        mf_config_fault(j, "data", "labels", NULL, NULL,
+                        "expected labels or labels_path, found both: '%s' and '%s'", d->labels,
+                        d->labels_path);
     if (d->path[0] == '\0')
         mf_config_fault(j, "data", "path", NULL, NULL, "expected a file or builtin:topics");
 }

@@ -19,6 +19,8 @@ typedef struct mf_data_config {
     const char *first_column, *second_column, *label_column;
     /* names of jsonl members; "": the usual names */
     const char *text_field, *prompt_field, *answer_field, *messages_field;
+    /* labels of tokens: name of a jsonl member, or "folder"; a file of label ids; "": none */
+    const char *labels, *labels_path;
     int64_t loss; /* for data with prompts; 0: only answers count, 1: all tokens count */
     int64_t chat; /* 0: messages use the tokenizer's template, 1: plain */
     /* examples are padded: 0 to model.seq tokens, 1 to the longest of the batch */

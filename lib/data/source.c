@@ -246,9 +246,45 @@ static int judge_size(mf_source *s, uint64_t large)
     return MF_OK;
 }
 
+/* Reads text files. The folder of a file is its domain; files are sorted by path, so files of a
+ * domain are neighbours. */
+static int load_domains(mf_source *s)
+{
+    const char *whole = s->path;
+    int rc = mf_source_files_in_folders(whole, &s->files);
+    if (rc == MF_OK && !(s->domain_end = mf_alloc((size_t)s->files.n, sizeof *s->domain_end)))
+        rc = MF_ENOMEM;
+    for (int i = 0; rc == MF_OK && i < s->files.n; i++) {
+        const char *path = s->files.path[i], *end = strrchr(path, '/'), *name = end;
+        int32_t domain = 0;
+        while (name > path && name[-1] != '/')
+            name--;
+        s->path = path;
+        if (format_of_file(path) != MF_FORMAT_TEXT)
+            rc = mf_fail(MF_EINPUT,
+                         "%s: data.labels = folder reads text, and this file seems to be %s",
+                         path, formats[format_of_file(path)]);
+        if (rc == MF_OK)
+            rc = mf_source_label(s, &s->domains, name, (size_t)(end - name), 0, &domain);
+        if (rc == MF_OK && domain != s->n_domains && domain != s->n_domains - 1)
+            rc = mf_fail(MF_EINPUT,
+                         "%s: two folders are called %.*s: expected one folder for each domain",
+                         path, (int)(end - name), name);
+        if (rc == MF_OK && !s->text && !(s->text = mf_alloc_raw(1))) rc = MF_ENOMEM;
+        if (rc == MF_OK) rc = read_file(s, MF_FORMAT_TEXT);
+        if (rc != MF_OK) break;
+        s->n_domains = domain + 1;
+        s->domain_end[domain] = s->size;
+    }
+    s->path = whole;
+    return rc;
+}
+
 static int load_files(mf_source *s, mf_format format, const mf_source_options *o)
 {
     const char *whole = s->path;
+    if (format == MF_FORMAT_TEXT && s->columns.domain && *s->columns.domain)
+        return load_domains(s);
     int rc = mf_source_files_of(whole, &s->files);
     if (rc == MF_OK && format == MF_FORMAT_TEXT && o->large > 0) rc = judge_size(s, o->large);
     for (int i = 0; rc == MF_OK && !s->large && i < s->files.n; i++) {
@@ -279,6 +315,8 @@ static void free_labels(mf_labels *set)
 void mf_source_free(mf_source *s)
 {
     free_labels(&s->labels);
+    free_labels(&s->domains);
+    mf_free(s->domain_end);
     for (int i = 0; i < MF_TASKS_MAX; i++)
         free_labels(&s->more[i]);
     if (!s->topics) mf_free(s->text);

@@ -33,8 +33,9 @@ typedef struct mf_document {
     size_t n_first;       /* number of bytes of the first sentence; n if there is
                            * one sentence */
     mf_prediction answer; /* value in the label column */
-    int64_t more; /* index of mf_source.answers at which this document's values in further
+    int64_t more;   /* index of mf_source.answers at which this document's values in further
                    * columns begin */
+    int32_t domain; /* index into mf_source.domains, -1: none */
     int64_t line;
     int64_t turns;   /* index of mf_source.turns at which this document's parts begin */
     int32_t n_turns; /* 0: a plain text */
@@ -66,6 +67,9 @@ typedef struct mf_columns {
     bool number;                        /* labels are numbers, not classes */
     /* names of jsonl members; NULL or "": the usual names */
     const char *text, *prompt, *answer, *messages;
+    /* jsonl: member of the text's domain; text: "folder" if the folder of each file is its
+     * domain. NULL or "": none */
+    const char *domain;
     int n_more; /* at most MF_TASKS_MAX */
     const mf_question *more;
 } mf_columns;
@@ -85,6 +89,11 @@ typedef struct mf_source {
                       * not learned */
     mf_unread unread;
     mf_labels labels;
+    mf_labels domains; /* labels of texts */
+    size_t *
+        domain_end; /* [n_domains] end of the text of each domain, for text in folders; domain i
+                         * has the label i of `domains` */
+    int32_t n_domains;
     mf_labels more[MF_TASKS_MAX]; /* labels of further columns */
     mf_prediction *answers;       /* [n_more] values for each document */
     int64_t n_answers, answers_cap;

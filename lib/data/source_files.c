@@ -106,6 +106,71 @@ int mf_source_files_of(const char *path, mf_source_files *ret)
     return rc;
 }
 
+/* Adds the files of a sub-folder. */
+static int take_domain(char *folder, mf_source_files *f)
+{
+    mf_source_files one = {0};
+    int rc = take_folder(folder, &one);
+    char **grown = rc == MF_OK ? mf_realloc(f->path, (size_t)f->n * sizeof *grown,
+                                            (size_t)(f->n + one.n) * sizeof *grown)
+                               : NULL;
+    if (rc == MF_OK && !grown) rc = MF_ENOMEM;
+    if (rc == MF_OK) {
+        memcpy(grown + f->n, one.path, (size_t)one.n * sizeof *grown);
+        f->path = grown;
+        f->n += one.n;
+        one.n = 0;
+    }
+    mf_source_files_free(&one);
+    return rc;
+}
+
+static int take_domains(const char *folder, mf_source_files *f)
+{
+    char **names = NULL;
+    int n = 0;
+    int rc = mf_list_dir(folder, &names, &n);
+    for (int i = 0; rc == MF_OK && i < n; i++) {
+        char *path = names[i][0] != '.' ? mf_path_join(folder, names[i]) : NULL;
+        if (names[i][0] != '.' && !path) rc = MF_ENOMEM;
+        if (path && mf_is_dir(path))
+            rc = take_domain(path, f);
+        else if (path)
+            rc = mf_fail(MF_EINPUT,
+                         "%s: a file beside the folders of the domains: data.labels = folder "
+                         "expects %s/DOMAIN/FILE",
+                         path, folder);
+        mf_free(path);
+    }
+    mf_list_free(names, n);
+    if (rc == MF_OK && f->n == 0)
+        rc = mf_fail(MF_EINPUT,
+                     "%s: no folders of domains: data.labels = folder expects %s/DOMAIN/FILE",
+                     folder, folder);
+    return rc;
+}
+
+int mf_source_files_in_folders(const char *path, mf_source_files *ret)
+{
+    int rc = MF_OK;
+    if (mf_is_standard_input(path) || !mf_is_dir(path)) {
+        rc = mf_source_files_of(path, ret);
+    } else {
+        *ret = (mf_source_files){0};
+        rc = take_domains(path, ret);
+        if (rc == MF_OK) qsort(ret->path, (size_t)ret->n, sizeof *ret->path, by_bytes);
+    }
+    for (int i = 0; rc == MF_OK && i < ret->n; i++)
+        if (!strchr(ret->path[i], '/'))
+            rc =
+                mf_fail(MF_EINPUT,
+                        "%s: data.labels = folder: expected files in a folder for each domain, "
+                        "or a pattern such as texts/*/*.txt",
+                        ret->path[i]);
+    if (rc != MF_OK) mf_source_files_free(ret);
+    return rc;
+}
+
 void mf_source_files_free(mf_source_files *f)
 {
     for (int i = 0; i < f->n; i++)

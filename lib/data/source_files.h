@@ -18,6 +18,10 @@ typedef struct mf_source_files {
  * is the matching files, with the same exceptions. The files are sorted by the bytes of their
  * names. MF_EINPUT: there is no file. MF_EIO, MF_ENOMEM. The caller frees *ret. */
 int mf_source_files_of(const char *path, mf_source_files *ret);
+/* Like mf_source_files_of, for files that are in a folder of a domain each: for a folder, the
+ * result is the files of its sub-folders, and it may hold no files itself (MF_EINPUT); a
+ * pattern must match paths with a folder. */
+int mf_source_files_in_folders(const char *path, mf_source_files *ret);
 void mf_source_files_free(mf_source_files *f);
 
 #endif

@@ -136,6 +136,28 @@ static bool is_column(const mf_source *s, const char *key)
     return false;
 }
 
+static bool is_domain(const mf_source *s, const char *key)
+{
+    return asked_for(s->columns.domain) && strcmp(key, s->columns.domain) == 0;
+}
+
+/* Reads the domain of the text, which every object must have if it is asked for. */
+static int read_domain(mf_source *s, const mf_json *object, const line *l, int32_t *ret)
+{
+    mf_prediction p = no_answer;
+    int rc = MF_OK;
+    if (asked_for(s->columns.domain))
+        rc = json_answer(s, &s->domains, false, s->columns.domain, object, l, &p);
+    *ret = p.label;
+    if (rc == MF_OK && p.label < 0 && asked_for(s->columns.domain))
+        rc = mf_fail(
+            MF_EINPUT,
+            "%s:%lld: no \"%s\", the member that data.labels names: expected a string or "
+            "a whole number",
+            s->path, (long long)l->number, s->columns.domain);
+    return rc;
+}
+
 /* Whether the line is marked as not learned. A member that contains a label or the answer of a
  * task does not count as such a mark. */
 static bool is_skipped(const mf_source *s, const mf_json *object)
@@ -145,7 +167,7 @@ static bool is_skipped(const mf_source *s, const mf_json *object)
     bool on;
     for (size_t i = 0; mf_json_member(object, i, &key, &v); i++)
         if (mf_learned_names(key) && strcmp(key, label_member(s)) != 0 && !is_column(s, key) &&
-            mf_learned_value(v, &on) && !on)
+            !is_domain(s, key) && mf_learned_value(v, &on) && !on)
             return true;
     return false;
 }
@@ -158,7 +180,7 @@ static void note_unread(mf_source *s, const mf_json *object, const char *text)
     for (size_t i = 0; mf_json_member(object, i, &key, &v); i++) {
         bool read = mf_json_typeof(v) == MF_JSON_NULL || strcmp(key, text) == 0 ||
                     strcmp(key, label_member(s)) == 0;
-        read = read || is_column(s, key);
+        read = read || is_column(s, key) || is_domain(s, key);
         bool on;
         read = read || (mf_learned_names(key) && mf_learned_value(v, &on));
         if (!read) mf_unread_note(&s->unread, "", key);
@@ -199,6 +221,7 @@ static int add_json(mf_source *s, const line *l)
     for (int i = 0; rc == MF_OK && !turns && i < s->columns.n_more; i++)
         rc = json_answer(s, &s->more[i], s->columns.more[i].number, s->columns.more[i].column,
                          object, l, &more[i]);
+    if (rc == MF_OK) rc = read_domain(s, object, l, &d.domain);
     d.n_first = d.n;
     if (rc == MF_OK) {
         if (!turns) {

@@ -283,6 +283,7 @@ static void note_unread(const reader *r)
     for (size_t i = 0; mf_json_member(r->object, i, &key, &v); i++) {
         bool read = is_empty(v), on;
         read = read || (mf_learned_names(key) && mf_learned_value(v, &on));
+        read = read || (given(r->s->columns.domain) && strcmp(key, r->s->columns.domain) == 0);
         for (int k = 0; k < r->n_read && !read; k++)
             read = r->read[k] == v;
         if (!read) mf_unread_note(&r->s->unread, "", key);

@@ -117,13 +117,15 @@ int mf_load_run_as(const char *path, const mf_session_options *options,
     mf_state *state = NULL;
     mf_model_dims dims;
     const char **classes = NULL;
-    int32_t n_classes = 0;
+    const char **labels = NULL;
+    int32_t n_classes = 0, n_labels = 0;
     char id[MF_PROVENANCE_ID];
     bool found;
     mf_names more[MF_TASKS_MAX] = {{0}};
     int rc = mf_rundir_read(path, &dir);
     if (rc == MF_OK) rc = mf_provenance_read_dims(dir->manifest, &dims);
     if (rc == MF_OK) rc = mf_provenance_read_classes(dir->manifest, &classes, &n_classes);
+    if (rc == MF_OK) rc = mf_provenance_read_labels(dir->manifest, &labels, &n_labels);
     if (rc == MF_OK) rc = mf_provenance_read_more_classes(dir->manifest, more);
     if (rc == MF_OK) rc = mf_provenance_read_id(dir->manifest, id, &found);
     if (rc == MF_OK) rc = load_config(dir->config, change, &config);
@@ -133,6 +135,8 @@ int mf_load_run_as(const char *path, const mf_session_options *options,
         o.class_names = classes;
         o.n_class_names = n_classes;
         o.more_names = more;
+        o.label_names = labels;
+        o.n_label_names = n_labels;
         o.tokenizer_file = mf_exists(dir->tokenizer) ? dir->tokenizer : NULL;
         o.stored_file = dir->stored;
         if (change->router) o.bind_but = ".router.";
@@ -151,6 +155,7 @@ int mf_load_run_as(const char *path, const mf_session_options *options,
         rc = mf_load_live(s->model->plugins, state, change->router ? "router." : NULL);
     mf_state_free(state);
     mf_free(classes);
+    mf_free(labels);
     for (int i = 0; i < MF_TASKS_MAX; i++)
         mf_free(more[i].name);
     mf_rundir_close(dir);

@@ -39,6 +39,8 @@ static void corpus_spec(const mf_config *c, mf_corpus_spec *ret)
     ret->prompt_field = c->data.prompt_field;
     ret->answer_field = c->data.answer_field;
     ret->messages_field = c->data.messages_field;
+    ret->labels = c->data.labels;
+    ret->labels_path = c->data.labels_path;
     ret->plain_chat = c->data.chat != 0;
     ret->count_all = c->data.loss != 0;
     ret->n_more = c->n_tasks;
@@ -68,6 +70,7 @@ static void judge_format(const mf_corpus_spec *spec)
 {
     static const char *const names[] = {"text", "jsonl", "tsv", "bin"};
     mf_format said, found;
+    if (spec->labels && strcmp(spec->labels, "folder") == 0) return; /* judged file by file */
     if (mf_format_of(spec->format, spec->path, &said) != MF_OK ||
         mf_format_of("auto", spec->path, &found) != MF_OK)
         return;
@@ -128,6 +131,17 @@ static int judge_ids(const mf_session *s, const mf_corpus_spec *spec, const mf_m
                    spec->path, (int)s->corpus->vocab - 1, (int)dims->vocab);
 }
 
+/* Checks that labels of a text have the numbers with which the model was trained: a router may
+ * read them. */
+static int judge_labels(const mf_session *s, const mf_session_options *o)
+{
+    if (!o->dims || !s->corpus->given_labels || o->dims->labels == 0 || o->label_names)
+        return MF_OK;
+    return mf_fail(MF_EINPUT,
+                   "data.labels: the model was trained with labels that the run does not name: "
+                   "expected texts without labels, or the run's own data");
+}
+
 static int load_corpus(mf_session *s, const mf_session_options *o)
 {
     mf_corpus_spec spec;
@@ -135,6 +149,8 @@ static int load_corpus(mf_session *s, const mf_session_options *o)
     spec.given = s->tokenizer;
     spec.class_names = o->class_names;
     spec.n_class_names = o->n_class_names;
+    spec.label_names = o->label_names;
+    spec.n_label_names = o->n_label_names;
     for (int i = 0; o->more_names && i < spec.n_more; i++) {
         spec.more[i].class_names = o->more_names[i].name;
         spec.more[i].n_class_names = o->more_names[i].n;
@@ -147,6 +163,7 @@ static int load_corpus(mf_session *s, const mf_session_options *o)
     }
     int rc = mf_corpus_load(&spec, &s->corpus);
     if (rc == MF_OK) rc = judge_ids(s, &spec, o->dims);
+    if (rc == MF_OK) rc = judge_labels(s, o);
     if (rc == MF_OK) judge_format(&spec);
     if (rc == MF_ENOTFOUND) rc = name_missing(s->config, &spec, o->data != NULL);
     const char *kind = s->config->data.tokenizer;

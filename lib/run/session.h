@@ -80,6 +80,9 @@ typedef struct mf_session_options {
     /* class names of the run, in order; NULL: those of the data */
     const char *const *class_names;
     int32_t n_class_names;
+    /* names of the labels of tokens of the run, in order; NULL: those of the data */
+    const char *const *label_names;
+    int32_t n_label_names;
     /* class names of each [task.NAME], in order; NULL: those of the data */
     const struct mf_names *more_names;
     const mf_model_dims *dims; /* vocabulary, labels, classes of the run; NULL: from the data */

@@ -6,8 +6,8 @@
  * least the number of labels. Each token has one expert, regardless of top_k. With wrong = w a
  * share w of the tokens, drawn again in each step, goes to a random expert instead. This known
  * amount of wrong routing shows what a comparison can detect. Tokens without a label (generated
- * tokens) go to expert 0. It requires a labelled corpus, such as builtin:topics. There are
- * no parameters. */
+ * tokens) go to expert 0. It requires a labelled corpus: builtin:topics, or
+ * texts with data.labels. There are no parameters. */
 #include <moefw/moefw.h>
 
 #define MAX_TABLE 16384 /* maximum of labels x experts */
@@ -29,7 +29,7 @@ static int init(void *self_, mf_ctx *ctx, const void *conf_, const mf_dims *dims
     self->experts = dims->experts;
     if (dims->labels < 1)
         return mf->fail(ctx, MF_ECONFIG,
-                        "the corpus has no labels to follow; expected one with labels, such as "
+                        "the corpus has no labels to follow; expected data.labels, or "
                         "data.path = builtin:topics");
     if (self->labels * self->experts > MAX_TABLE)
         return mf->fail(ctx, MF_ECONFIG,

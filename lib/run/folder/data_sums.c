@@ -137,6 +137,9 @@ static void add_tokens(char *text, size_t size, const mf_corpus *c, bool mapped)
 static void add_rest(char *text, size_t size, const mf_corpus *c)
 {
     const size_t spans = (size_t)c->n_spans;
+    if (c->given_labels) add_hash(text, size, c->labels, (size_t)c->tokens);
+    for (int32_t i = 0; c->given_labels && i < c->n_labels; i++)
+        add_hash(text, size, c->label_names[i], strlen(c->label_names[i]));
     if (c->counted) add_hash(text, size, c->counted, (size_t)c->tokens);
     add_hash(text, size, c->spans, spans * sizeof *c->spans);
     for (int i = 0; i < c->n_more; i++) {

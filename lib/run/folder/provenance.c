@@ -176,10 +176,10 @@ static void put_plugins(mf_jw *w, const mf_model *m)
     mf_jw_end(w);
 }
 
-static void put_names(mf_jw *w, char *const *classes, int32_t n)
+static void put_names(mf_jw *w, const char *key, char *const *classes, int32_t n)
 {
     if (n == 0) return;
-    mf_jw_key(w, "class_names");
+    mf_jw_key(w, key);
     mf_jw_array(w);
     for (int32_t i = 0; i < n; i++)
         mf_jw_string(w, classes[i]);
@@ -203,7 +203,7 @@ static void put_tasks(mf_jw *w, const mf_session *s)
         mf_jw_kv_int(w, "params", mf_model_task_params(m, i));
         if (!number)
             mf_jw_kv_int(w, "classes", i == 0 ? m->dims.classes : m->dims.more_classes[i - 1]);
-        if (a) put_names(w, a->classes, a->n_classes);
+        if (a) put_names(w, "class_names", a->classes, a->n_classes);
         mf_jw_end(w);
     }
     mf_jw_end(w);
@@ -239,7 +239,8 @@ int mf_provenance_write(const char *path, mf_session *s, const char *config)
     mf_jw_kv_int(w, "vocab", s->model->dims.vocab);
     mf_jw_kv_int(w, "labels", s->model->dims.labels);
     mf_jw_kv_int(w, "classes", s->model->dims.classes);
-    if (s->corpus) put_names(w, s->corpus->classes, s->corpus->n_classes);
+    if (s->corpus) put_names(w, "class_names", s->corpus->classes, s->corpus->n_classes);
+    if (s->corpus) put_names(w, "label_names", s->corpus->label_names, s->corpus->n_labels);
     put_tasks(w, s);
     mf_jw_kv_string(w, "kernels", id->kernels);
     mf_jw_kv_string(w, "blas", id->blas ? id->blas : "");
@@ -305,14 +306,13 @@ int mf_provenance_read_dims(const char *path, mf_model_dims *ret)
 }
 
 /* Copies a list of strings. The pointers and the texts are in one block of memory. */
-static int copy_names(const char *path, const mf_json *list, const char ***ret)
+static int copy_names(const char *path, const char *key, const mf_json *list, const char ***ret)
 {
     const size_t n = mf_json_size(list);
     size_t bytes = 0;
     for (size_t i = 0; i < n; i++) {
         const char *name = mf_json_string(mf_json_at(list, i), NULL);
-        if (name == NULL)
-            return mf_fail(MF_EINPUT, "%s: \"class_names\": expected strings", path);
+        if (name == NULL) return mf_fail(MF_EINPUT, "%s: \"%s\": expected strings", path, key);
         bytes += strlen(name) + 1;
     }
     const char **names = mf_alloc(n * sizeof *names + bytes, 1);
@@ -327,25 +327,35 @@ static int copy_names(const char *path, const mf_json *list, const char ***ret)
     return MF_OK;
 }
 
-static int read_names(const char *path, const mf_json *object, const char ***ret_names,
-                      int32_t *ret_n)
+static int read_names(const char *path, const mf_json *object, const char *key,
+                      const char ***ret_names, int32_t *ret_n)
 {
-    const mf_json *list = mf_json_get(object, "class_names");
+    const mf_json *list = mf_json_get(object, key);
     if (mf_json_typeof(list) != MF_JSON_ARRAY || mf_json_size(list) == 0) return MF_OK;
-    int rc = copy_names(path, list, ret_names);
+    int rc = copy_names(path, key, list, ret_names);
     if (rc == MF_OK) *ret_n = (int32_t)mf_json_size(list);
     return rc;
 }
 
-int mf_provenance_read_classes(const char *path, const char ***ret_names, int32_t *ret_n)
+static int read_list(const char *path, const char *key, const char ***ret_names, int32_t *ret_n)
 {
     mf_json *doc = NULL;
     *ret_names = NULL;
     *ret_n = 0;
     int rc = read_manifest(path, &doc);
-    if (rc == MF_OK) rc = read_names(path, doc, ret_names, ret_n);
+    if (rc == MF_OK) rc = read_names(path, doc, key, ret_names, ret_n);
     mf_json_free(doc);
     return rc;
+}
+
+int mf_provenance_read_classes(const char *path, const char ***ret_names, int32_t *ret_n)
+{
+    return read_list(path, "class_names", ret_names, ret_n);
+}
+
+int mf_provenance_read_labels(const char *path, const char ***ret_names, int32_t *ret_n)
+{
+    return read_list(path, "label_names", ret_names, ret_n);
 }
 
 int mf_provenance_read_more_classes(const char *path, mf_names ret[MF_TASKS_MAX])
@@ -355,7 +365,7 @@ int mf_provenance_read_more_classes(const char *path, mf_names ret[MF_TASKS_MAX]
     for (int i = 0; i < MF_TASKS_MAX; i++)
         ret[i] = (mf_names){0};
     for (int i = 0; rc == MF_OK && i < MF_TASKS_MAX; i++)
-        rc = read_names(path, further_task(doc, i), &ret[i].name, &ret[i].n);
+        rc = read_names(path, further_task(doc, i), "class_names", &ret[i].name, &ret[i].n);
     mf_json_free(doc);
     return rc;
 }

@@ -32,6 +32,8 @@ int mf_provenance_read_dims(const char *path, mf_model_dims *ret);
 /* Reads the names of the run's classes, in order. The caller frees *ret_names with mf_free (one
  * block). NULL if the manifest names no classes. */
 int mf_provenance_read_classes(const char *path, const char ***ret_names, int32_t *ret_n);
+/* The same for the names of the labels of tokens (data.labels). */
+int mf_provenance_read_labels(const char *path, const char ***ret_names, int32_t *ret_n);
 /* Reads the names of the classes of each [task.NAME], in order. The caller frees each .name
  * with mf_free. */
 int mf_provenance_read_more_classes(const char *path, mf_names ret[MF_TASKS_MAX]);

@@ -70,10 +70,8 @@ static int describe(sampler *x, const mf_sample_take *t)
         labels[i] = x->batch->labels[x->place[i]];
         if (!tokens[i]) return MF_ENOMEM;
     }
-    for (int i = 0; i < n_labels && i < 256; i++) {
-        char name[MF_TOPICS_NAME];
-        names[i] = mf_arena_strf(x->arena, "%s", mf_topics_name(i, name));
-    }
+    for (int i = 0; i < n_labels && i < 256; i++)
+        names[i] = mf_arena_strdup(x->arena, t->session->corpus->label_names[i]);
     x->sample =
         (mf_sample){.step = t->step,
                     .evaluation = mf_evaluation_at(t->session->steps, c->eval_every, t->step),
