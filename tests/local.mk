@@ -135,6 +135,7 @@ UNIT += tests/unit/data/check_topics
 UNIT += tests/unit/data/check_turns
 UNIT += tests/unit/data/check_labels
 UNIT += tests/unit/lab/check_trace
+UNIT += tests/unit/lab/check_analyze
 UNIT += tests/unit/run/check_tracking
 
 CLI =
@@ -209,6 +210,7 @@ CLI += tests/cli/runs.bats
 CLI += tests/cli/shown/tasks.bats
 CLI += tests/cli/shown/terminal.bats
 CLI += tests/cli/trace.bats
+CLI += tests/cli/shown/analyze.bats
 CLI += tests/walk/walk.bats
 CLI += tests/cli/train/bits.bats
 CLI += tests/cli/train/data.bats

@@ -52,6 +52,7 @@ check report run
 check runs .
 check presets
 check trace record run -o run.trace --batches 1
+check analyze run --batches 2 --report analyzed.html
 check ckpt ls run
 check ckpt verify run
 check export csv run -o run.csv

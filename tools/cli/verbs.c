@@ -24,6 +24,7 @@ extern const mf_verb mf_verb_data;
 extern const mf_verb mf_verb_tokenize;
 extern const mf_verb mf_verb_ckpt;
 extern const mf_verb mf_verb_trace;
+extern const mf_verb mf_verb_analyze;
 extern const mf_verb mf_verb_config;
 extern const mf_verb mf_verb_graph;
 extern const mf_verb mf_verb_doctor;
@@ -39,6 +40,7 @@ const mf_verb *const mf_verbs[] = {
     &mf_verb_bench,
     &mf_verb_plan,
     &mf_verb_trace,
+    &mf_verb_analyze,
     &mf_verb_runs,
     &mf_verb_report,
     &mf_verb_import,

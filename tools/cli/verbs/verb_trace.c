@@ -2,9 +2,7 @@
  * records. The exit status of a comparison says whether a real difference was found. */
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include "io/json.h"
 #include "base/log.h"
 #include "base/file/io.h"
@@ -338,22 +336,6 @@ static int tell(const mf_cli *cli, const mf_trace *a, const mf_trace *b, const c
 
 /* ---- replay ---- */
 
-/* Makes a temporary file for a replay that is not kept. The caller removes the file and frees
- * its path with mf_free. Returns NULL after a failure, with a recorded message. */
-static char *scratch_name(void)
-{
-    const char *folder = getenv("TMPDIR");
-    char *path = mf_strf("%s/moefw-replay-XXXXXX", folder && *folder ? folder : "/tmp");
-    const int fd = path ? mkstemp(path) : -1;
-    if (fd >= 0) {
-        close(fd);
-        return path;
-    }
-    if (path) mf_fail_errno(MF_EIO, "%s: cannot make a file for the replay", path);
-    mf_free(path);
-    return NULL;
-}
-
 static int replay_into(const mf_cli *cli, const mf_trace *a, mf_session *s, int64_t step,
                        const char *path)
 {
@@ -390,8 +372,8 @@ static int replay(const mf_cli *cli)
         if (rc == MF_OK) rc = mf_cli_new_file(cli, out);
         if (rc == MF_OK) rc = mf_load_run_as(mf_cli_operand(cli, 1), &o, &change, &s, &step);
     }
-    char *scratch = rc == MF_OK && !out ? scratch_name() : NULL;
-    if (rc == MF_OK && !out && !scratch) rc = mf_error_code();
+    char *scratch = NULL;
+    if (rc == MF_OK && !out) rc = mf_trace_scratch(&scratch);
     if (rc == MF_OK) rc = replay_into(cli, a, s, step, out ? out : scratch);
     if (scratch) mf_io()->unlink(scratch);
     mf_free(scratch);

@@ -60,6 +60,9 @@ typedef struct mf_trace {
  * damaged; else like mf_st_open. Close with mf_trace_close. */
 int mf_trace_open(const char *path, mf_trace **ret);
 void mf_trace_close(mf_trace *t);
+/* Makes an empty temporary file, in TMPDIR or /tmp, for a trace that is not kept. The caller
+ * removes the file and frees its path with mf_free. MF_EIO, MF_ENOMEM. */
+int mf_trace_scratch(char **ret);
 /* A string of the metadata: "run", "kernels", ...; "" if the file has no such string. */
 const char *mf_trace_text(const mf_trace *t, const char *key);
 /* Reads a number of the i-th recorded layer: from the list KEY_by_layer, or else the metadata

@@ -2,11 +2,29 @@
  * tensor can be read without further checks. */
 #include "lab/trace/trace.h"
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include "base/error.h"
 #include "base/mem.h"
 #include "base/text/number.h"
 #include "run/sample/trace.h"
+
+int mf_trace_scratch(char **ret)
+{
+    const char *folder = getenv("TMPDIR");
+    char *path = mf_strf("%s/moefw-trace-XXXXXX", folder && *folder ? folder : "/tmp");
+    const int fd = path ? mkstemp(path) : -1;
+    if (fd >= 0) {
+        close(fd);
+        *ret = path;
+        return MF_OK;
+    }
+    const int rc =
+        path ? mf_fail_errno(MF_EIO, "%s: cannot make a file for the trace", path) : MF_ENOMEM;
+    mf_free(path);
+    return rc;
+}
 
 const char *mf_trace_text(const mf_trace *t, const char *key)
 {
