@@ -389,6 +389,17 @@ END
     [ "$(grep -oE '<circle.*fill="#[0-9a-f]*"' time | sed 's/.*fill=//' | sort -u | wc -l)" -eq 1 ]
     [ "$(grep '<circle' time | sed 's/.*cy="\([0-9.]*\)".*/\1/' | sort -rn)" = "$(grep '<circle' time | sed 's/.*cy="\([0-9.]*\)".*/\1/')" ]
     ! sed -n '/<h3>Parameters of the router</,/<\/figure>/p' routers.html | grep -q '<circle' || false
+    # single tokens: probabilities of each sum to 1, hash has one expert; outputs of the layer
+    for router in linear hash; do
+        sed -n "/<h3>$router: single tokens</,/<\/figure>/p" routers.html >bars
+        grep -oE 'expert [0-3]: token [0-3] [0-9.e-]+' bars | sort -u |
+            awk '{ sum[$4] += $5; most[$4] = $5 > most[$4] ? $5 : most[$4]; n++ }
+                END { for (t in sum) print "token", t, n, (sum[t] > .9999 && sum[t] < 1.0001), most[t] == 1 }' | sort >sums
+        [ "$(awk '$3 == 16 && $4' sums | wc -l)" -eq 4 ]
+        grep -qF "<h3>$router: tokens and experts</h3>" routers.html
+        grep -qF "<h3>$router: output of the layer</h3>" routers.html
+    done
+    [ "$(awk '$5' sums | wc -l)" -eq 4 ]
     ! "$MOEFW" bench routers --routers linear --seeds 1 --repetitions 0 --no-layer -q --report missing/routers.html || false
 }
 

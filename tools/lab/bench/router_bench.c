@@ -289,6 +289,24 @@ static void measure(const bench *b, const bench_graph *bg, mf_router_bench *r)
     }
 }
 
+/* Keeps values of the last run for figures of single tokens and of the output. */
+static void keep(const bench *b, const bench_graph *bg, mf_router_bench *r)
+{
+    const mf_routing *rec = &bg->out.routing;
+    const int64_t T = (int64_t)bg->in.batch * bg->in.seq, E = b->spec->experts,
+                  n = T * b->spec->dim;
+    const float *prob = rec->prob ? mf_tensor_host(rec->prob) : NULL,
+                *y = b->spec->layer ? mf_tensor_host(bg->out.y) : NULL;
+    if (prob && E <= MF_BENCH_TOKEN_EXPERTS) {
+        r->n_tokens = T < MF_BENCH_TOKENS ? (int32_t)T : MF_BENCH_TOKENS;
+        memcpy(r->prob, prob, (size_t)(r->n_tokens * E) * sizeof *prob);
+    }
+    if (!y) return;
+    r->n_outputs = n < MF_BENCH_OUTPUTS ? (int32_t)n : MF_BENCH_OUTPUTS;
+    for (int32_t i = 0; i < r->n_outputs; i++)
+        r->outputs[i] = (double)y[n * i / r->n_outputs];
+}
+
 static int over_seeds(const bench *b, mf_router_bench *ret)
 {
     bench_graph bg;
@@ -304,6 +322,7 @@ static int over_seeds(const bench *b, mf_router_bench *ret)
         rc = mf_graph_run(bg.g, &run);
         if (rc != MF_OK) break;
         measure(b, &bg, one);
+        if (s == 0) keep(b, &bg, ret);
         ret->entropy_token += one->entropy_token / n;
         ret->entropy_load += one->entropy_load / n;
         ret->top_prob += one->top_prob / n;

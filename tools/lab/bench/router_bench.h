@@ -42,6 +42,11 @@ typedef struct mf_bench_loss {
 
 #define MF_BENCH_LOSSES  32
 #define MF_BENCH_EXPERTS 1024
+/* What is kept of the first seed for figures of single tokens: the first tokens with up to 64
+ * experts, and values of the layer's output, evenly spread over tokens and elements. */
+#define MF_BENCH_TOKENS        32
+#define MF_BENCH_TOKEN_EXPERTS 64
+#define MF_BENCH_OUTPUTS       2048
 typedef struct mf_router_bench {
     const char *router;   /* the entry as given, with its options */
     int64_t params;       /* number of elements of the router's parameters */
@@ -58,6 +63,10 @@ typedef struct mf_router_bench {
     mf_bench_loss losses[MF_BENCH_LOSSES];
     float load[MF_BENCH_EXPERTS];   /* [experts] share of the assignments */
     double entropy_sd, top_prob_sd; /* standard deviations over seeds */
+    int32_t n_tokens;               /* 0: no probabilities, or too many experts */
+    int32_t n_outputs;              /* 0: without layer */
+    float prob[MF_BENCH_TOKENS * MF_BENCH_TOKEN_EXPERTS]; /* [n_tokens, experts] */
+    double outputs[MF_BENCH_OUTPUTS];                     /* [n_outputs] */
 } mf_router_bench;
 
 /* mf_router_bench_defaults sets width 768, 8 experts, top 2, 16 x 128 tokens and 20 seeds.

@@ -4,16 +4,8 @@
 
 #include "base/file/io.h"
 #include "base/mem.h"
-#include "report/page/report_parts.h"
+#include "report/compare/routers_parts.h"
 #include <moefw/version.h>
-
-typedef struct bench_page {
-    mf_report page;
-    const mf_router_bench_spec *spec;
-    const mf_router_bench *rows;
-    const char **names; /* [n] router names */
-    int n, threads;
-} bench_page;
 
 typedef double (*pick)(const mf_router_bench *r);
 
@@ -47,7 +39,7 @@ static const char *nanoseconds(const mf_report *p, double v)
     return v == v ? mf_report_strf(p, "%.*f", v < 100 ? 1 : 0, v) : "-";
 }
 
-static void table(const bench_page *b)
+static void table(const mf_routers_page *b)
 {
     enum { COLUMNS = 11 };
     static const char *const head[COLUMNS + 1] = {"router",
@@ -91,7 +83,7 @@ static void table(const bench_page *b)
     mf_html_section_end(p->d);
 }
 
-static void losses(const bench_page *b)
+static void losses(const mf_routers_page *b)
 {
     enum { MOST = 16 };
     const mf_report *p = &b->page;
@@ -121,7 +113,7 @@ static void losses(const bench_page *b)
 
 /* The routers in ascending order of a measure, [n]; unknown values come last. NULL:
  * no memory. */
-static int *sorted(const bench_page *b, pick of)
+static int *sorted(const mf_routers_page *b, pick of)
 {
     int *order = mf_arena_alloc(b->page.arena, (size_t)b->n * sizeof *order);
     for (int i = 0; order && i < b->n; i++) {
@@ -136,8 +128,9 @@ static int *sorted(const bench_page *b, pick of)
 
 /* Draws a figure of all routers, sorted by the first measure. log: the axis is logarithmic, for
  * times, which differ by powers of ten. */
-static void bars(const bench_page *b, const char *title, const char *unit, const char *caption,
-                 bool log, int n_series, const char *const *series, const pick *of)
+static void bars(const mf_routers_page *b, const char *title, const char *unit,
+                 const char *caption, bool log, int n_series, const char *const *series,
+                 const pick *of)
 {
     const mf_report *p = &b->page;
     double *v = mf_arena_alloc(p->arena, (size_t)(n_series * b->n) * sizeof *v);
@@ -166,7 +159,7 @@ static void bars(const bench_page *b, const char *title, const char *unit, const
     mf_html_figure_end(p->d, caption);
 }
 
-static void figures(const bench_page *b)
+static void figures(const mf_routers_page *b)
 {
     static const char *const entropies[] = {"of a token", "of the loads"};
     static const pick entropy[] = {entropy_token, entropy_load}, top[] = {top_prob},
@@ -189,7 +182,7 @@ static void figures(const bench_page *b)
 }
 
 /* Draws a heat map of the share of assignments of each expert. Each row is a router. */
-static void loads(const bench_page *b)
+static void loads(const mf_routers_page *b)
 {
     const mf_report *p = &b->page;
     const int E = b->spec->experts;
@@ -219,11 +212,12 @@ static void loads(const bench_page *b)
     mf_html_section_end(p->d);
 }
 
-static void page(const bench_page *b, const char *command)
+static void page(const mf_routers_page *b, const char *command)
 {
     static const mf_html_entry entries[] = {{"table", "Result"},
                                             {"figures", "Choice and cost"},
                                             {"load", "Load"},
+                                            {"tokens", "Single tokens"},
                                             {"losses", "Auxiliary losses"},
                                             {"repeat", "How to repeat"}};
     const mf_router_bench_spec *s = b->spec;
@@ -241,6 +235,7 @@ static void page(const bench_page *b, const char *command)
     table(b);
     figures(b);
     loads(b);
+    mf_routers_tokens(b);
     losses(b);
     mf_html_section(p->d, "repeat", "How to repeat");
     mf_html_code(p->d, command);
@@ -251,7 +246,7 @@ static void page(const bench_page *b, const char *command)
 int mf_report_routers(const mf_router_bench_spec *spec, int n, const mf_router_bench *rows,
                       int threads, const char *command, const char *out)
 {
-    bench_page b = {.spec = spec, .rows = rows, .n = n, .threads = threads};
+    mf_routers_page b = {.spec = spec, .rows = rows, .n = n, .threads = threads};
     size_t size;
     int rc = MF_OK;
     b.page.d = mf_doc_new();
