@@ -93,6 +93,21 @@ between() {
     [[ "$output" == *"no earlier checkpoint to compare with"* ]]
 }
 
+@test "experts that were copied from one dense block compute the same" {
+    "$MOEFW" import "$srcdir/tests/golden/pretrained/gpt2/hf" --upcycle experts=4,top_k=2 -o copied -t 1 -q >/dev/null
+    json=$("$MOEFW" analyze copied -t 1 -q --json --outputs --text domains.jsonl --batches 4)
+    cosines=$(printf '%s\n' "$json" | grep -oE '"cosine":\[\[[^]]*\]' | tail -n 1 | grep -oE '[0-9.-]+[],]' | tr -d '],')
+    [ "$(printf '%s\n' "$cosines" | wc -l)" -eq 4 ]
+    for cosine in $cosines; do
+        between 0.99999 1.00001 "$cosine"
+    done
+    between -1 0.99 "$(figure cosine_chance outputs)"
+    # Other experts differ.
+    json=$("$MOEFW" analyze random -t 1 -q --json --outputs --batches 4)
+    cosine=$(printf '%s\n' "$json" | grep -oE '"cosine":\[\[[^]]*\]' | head -n 1 | cut -d, -f2 | tr -d ']')
+    between -0.9 0.9 "$cosine"
+}
+
 @test "the page has the numbers of the JSON, and nothing is written after a refusal" {
     "$MOEFW" analyze hash -t 1 -q --report page.html >/dev/null
     json=$("$MOEFW" analyze hash -t 1 -q --json)

@@ -6,6 +6,7 @@
 #include "base/rng.h"
 #include "check_main.h"
 #include "lab/analyze/analyze.h"
+#include "lab/analyze/outputs.h"
 
 enum { MOST = 4096 };
 
@@ -373,6 +374,36 @@ START_TEST(test_order)
 }
 END_TEST
 
+/* Expert 1 computes twice what expert 0 does, expert 2 its negative, expert 3 what is orthogonal
+ * and independent. */
+START_TEST(test_outputs)
+{
+    enum { E = 4, N = 64, DIM = 32 };
+    static float f[E * N * DIM];
+    mf_arena *arena = mf_arena_new();
+    mf_expert_outputs o;
+    mf_rng_normals(3, 1, 0, 0, f, N * DIM);
+    for (int i = 0; i < N * DIM; i++) {
+        const bool first = i % DIM < DIM / 2;
+        f[i] = first ? f[i] : 0;
+        f[N * DIM + i] = 2 * f[i];
+        f[2 * N * DIM + i] = -f[i];
+        f[3 * N * DIM + i] = first ? 0 : mf_rng_normal(3, 2, 0, (uint64_t)i);
+    }
+    ck_assert_int_eq(mf_outputs_compare(f, E, N, DIM, arena, &o), MF_OK);
+    ck_assert_double_eq_tol(o.cosine[0 * E + 1], 1, 1e-6);
+    ck_assert_double_eq_tol(o.cosine[2 * E + 0], -1, 1e-6);
+    ck_assert_double_eq_tol(o.cosine[3 * E + 1], 0, 1e-12);
+    ck_assert_double_eq_tol(o.cka[0 * E + 1], 1, 1e-6);
+    ck_assert_double_eq_tol(o.cka[2 * E + 0], 1, 1e-6);
+    ck_assert_double_eq_tol(o.cka[3 * E + 0], o.cka_chance, 0.1);
+    ck_assert(o.cka[3 * E + 0] < 0.35); /* about dim / tokens for independent outputs */
+    ck_assert_double_eq_tol(o.cosine_chance, 0, 0.05);
+    ck_assert(o.first == 0 && o.second == 1);
+    mf_arena_free(arena);
+}
+END_TEST
+
 /* A layer that uses one expert, and tokens of one document. */
 START_TEST(test_degenerate)
 {
@@ -418,6 +449,7 @@ static Suite *suite(void)
     tcase_add_test(t, test_all_pairs);
     tcase_add_test(t, test_degenerate);
     tcase_add_test(t, test_order);
+    tcase_add_test(t, test_outputs);
     suite_add_tcase(s, t);
     return s;
 }

@@ -132,6 +132,21 @@ static void print_few(const mf_analysis *a)
     }
 }
 
+static void print_outputs(const mf_analysis *a)
+{
+    for (int i = 0; i < a->n_layers; i++) {
+        const mf_expert_outputs *o = &a->layers[i].outputs;
+        char b[16], c[16], d[16];
+        if (o->tokens == 0 || o->first < 0) continue;
+        const int64_t at = (int64_t)o->first * o->experts + o->second;
+        mf_wrap_line(stdout, 2,
+                     "layer %d: outputs of the experts for %d tokens: most alike %d-%d, cosine "
+                     "%s (other tokens: %s), CKA %s",
+                     (int)a->layers[i].layer, (int)o->tokens, (int)o->first, (int)o->second,
+                     share(o->cosine[at], b), share(o->cosine_chance, c), share(o->cka[at], d));
+    }
+}
+
 /* Chance values, in the words of the columns. */
 static void print_chance(const mf_analysis *a)
 {
@@ -172,6 +187,7 @@ int mf_analyze_print(const mf_analysis *a)
     const int rc = print_table(a);
     if (rc != MF_OK) return rc;
     print_few(a);
+    print_outputs(a);
     print_chance(a);
     return MF_OK;
 }
@@ -272,6 +288,19 @@ static void json_labels(mf_jw *w, const mf_label_use *u, int32_t experts)
     mf_jw_end(w);
 }
 
+static void json_outputs(mf_jw *w, const mf_expert_outputs *o)
+{
+    mf_jw_key(w, "outputs");
+    mf_jw_object(w);
+    mf_jw_kv_int(w, "tokens", o->tokens);
+    json_matrix(w, "cosine", o->cosine, o->experts, o->experts);
+    mf_jw_kv_real(w, "cosine_chance", o->cosine_chance);
+    json_matrix(w, "cka", o->cka, o->experts, o->experts);
+    mf_jw_kv_real(w, "cka_chance", o->cka_chance);
+    mf_jw_kv_real(w, "layer_output_sd", o->sd);
+    mf_jw_end(w);
+}
+
 static void json_layer(mf_jw *w, const mf_analysis *a, int i)
 {
     const mf_analysis_layer *l = &a->layers[i];
@@ -299,6 +328,7 @@ static void json_layer(mf_jw *w, const mf_analysis *a, int i)
     mf_jw_end(w);
     json_numbers(w, "margin_quantiles", l->margin, 5);
     mf_jw_kv_real(w, "margin_below_bf16", l->close);
+    if (l->outputs.tokens > 0) json_outputs(w, &l->outputs);
     if (l->moved)
         json_matrix(w, "next_layer_lift", l->moved, l->experts, a->layers[i + 1].experts);
     mf_jw_end(w);

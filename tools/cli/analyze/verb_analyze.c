@@ -51,6 +51,9 @@ static const mf_cli_option options[] = {
      .lo = 0,
      .hi = MF_ANALYZE_THEN,
      .help = "compare with N earlier checkpoints, evenly spread; 2: at 10 and 50 % (2)"},
+    {.name = "outputs",
+     .kind = MF_CLI_FLAG,
+     .help = "also compare what the experts compute for 128 tokens of the first batch"},
     {.name = "report",
      .kind = MF_CLI_TEXT,
      .arg = "FILE",
@@ -95,6 +98,7 @@ static int write_page(const mf_cli *cli, const mf_analysis *a)
         if (mf_cli_count(cli, numbers[i]) > 0)
             mf_doc_printf(d, " --%s %lld", numbers[i],
                           (long long)mf_cli_int(cli, numbers[i], 0));
+    if (mf_cli_flag(cli, "outputs")) mf_doc_put(d, " --outputs");
     mf_doc_put(d, " --report ");
     mf_doc_put_path(d, out);
     const char *command = mf_doc_string(d, NULL);
@@ -113,6 +117,7 @@ static int run(const mf_cli *cli)
                                   .split = (mf_split)mf_cli_enum(cli, "split", MF_SPLIT_VAL),
                                   .step = mf_cli_int(cli, "step", -1),
                                   .batches = mf_cli_int(cli, "batches", 64),
+                                  .outputs = mf_cli_flag(cli, "outputs"),
                                   .checkpoints = (int)mf_cli_int(cli, "checkpoints", 2),
                                   .each = each,
                                   .arg = &v};

@@ -24,6 +24,23 @@ enum {
     MF_ANALYZE_THEN = 16   /* most checkpoints with which the end is compared */
 };
 
+enum { MF_OUTPUT_TOKENS = 128, MF_OUTPUT_VALUES = 2048 };
+
+/* What the experts of a layer compute for the same tokens, without shared experts and gates. */
+typedef struct mf_expert_outputs {
+    int32_t experts, tokens; /* tokens 0: not computed */
+    /* [E,E] mean over tokens of the cosine of both outputs; and the same over pairs of
+     * different tokens, mean over pairs of experts. NaN: an output is 0 */
+    double *cosine, cosine_chance;
+    /* [E,E] linear CKA: |Yj' Yi|^2 / (|Yi' Yi| |Yj' Yj|), with centred columns and Frobenius
+     * norms (Kornblith et al. 2019); 1: equal up to rotation and scale */
+    double *cka, cka_chance;
+    int32_t first, second; /* the pair with the largest cosine; -1: none */
+    double *values;        /* [n_values] of the layer's output, evenly spread */
+    int32_t n_values;
+    double sd; /* of all values */
+} mf_expert_outputs;
+
 /* The shares of tokens below margin[] of mf_analysis_layer. */
 extern const double mf_analyze_quantiles[5];
 
@@ -40,6 +57,7 @@ typedef struct mf_analysis_layer {
      * expert and the highest other one, and the share of tokens in which it is below 2^-8 of
      * the lowest chosen score, which is the rounding of bf16. NaN: the trace has no margins */
     double margin[5], close;
+    mf_expert_outputs outputs;
     int32_t *top;   /* [shown] first expert of each shown token, -1: none */
     float *prob;    /* [map, experts] probabilities; NULL: the router has none */
     uint8_t *marks; /* [map, experts] 1: chosen */

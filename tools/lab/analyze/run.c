@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/file/io.h"
 #include "base/log.h"
+#include "lab/analyze/outputs.h"
 #include "run/evaluate.h"
 #include "run/folder/rundir.h"
 #include "run/load.h"
@@ -53,18 +54,20 @@ static int open_session(const work *w, int64_t step, mf_session **ret, int64_t *
 
 /* Records the session's text, and opens the trace. Its file is removed at once; an open file
  * stays readable. */
-static int record(work *w, mf_session *s, int64_t step, mf_trace **ret, double *ret_loss)
+static int record(work *w, mf_session *s, int64_t step, int64_t batches, bool activations,
+                  mf_trace **ret, double *ret_loss)
 {
     mf_metrics_record metrics;
     char *path = NULL;
-    const mf_trace_about about = {.run = w->run, .split = mf_split_name(w->o->split)};
+    const mf_trace_about about = {
+        .run = w->run, .split = mf_split_name(w->o->split), .activations = activations};
     mf_evaluator *e = NULL;
     mf_trace_recorder *r = NULL;
     int rc = mf_evaluator_new(s, w->o->split, NULL, &e);
     if (rc == MF_OK) rc = mf_trace_recorder_new(s, &about, &r);
     if (rc == MF_OK) rc = mf_evaluator_record(e, r, 1);
     if (rc == MF_OK) mf_evaluator_watch(e, tell, w);
-    if (rc == MF_OK) rc = mf_evaluator_run(e, step, w->o->batches, &metrics);
+    if (rc == MF_OK) rc = mf_evaluator_run(e, step, batches, &metrics);
     if (rc == MF_OK) w->done += mf_trace_recorder_batches(r);
     if (rc == MF_OK) rc = mf_trace_scratch(&path);
     if (rc == MF_OK) rc = mf_trace_recorder_write(r, path, step);
@@ -86,7 +89,7 @@ static int take(work *w, int64_t step, mf_session **ret_s, mf_trace **ret_t, dou
     if ((*ret_s)->model->n_moe == 0)
         return mf_fail(MF_EUSAGE, "%s: a dense model (model.moe_every = 0): nothing is routed",
                        w->run);
-    return record(w, *ret_s, found, ret_t, ret_loss);
+    return record(w, *ret_s, found, w->o->batches, false, ret_t, ret_loss);
 }
 
 /* ---- one layer ---- */
@@ -215,6 +218,31 @@ static int describe(work *w, const mf_session *s, const mf_trace *t, double loss
     return MF_OK;
 }
 
+/* Records the first batch once more, with the inputs of the layers, and computes their outputs.
+ * A layer whose outputs cannot be computed alone is left out, with a warning. */
+static int take_outputs(work *w, mf_session *s)
+{
+    mf_analysis *a = w->a;
+    mf_trace *t = NULL;
+    double loss;
+    if (s->config->n_adapters > 0) {
+        mf_log(MF_LOG_WARN, "outputs: a model with adapters has no experts that compute alone");
+        return MF_OK;
+    }
+    int rc = record(w, s, a->step, 1, true, &t, &loss);
+    for (int i = 0; rc == MF_OK && i < a->n_layers; i++) {
+        rc = mf_expert_outputs_of(s->model, i, t, a->arena, &a->layers[i].outputs);
+        if (rc == MF_OK || rc == MF_ENOMEM) continue;
+        mf_log(MF_LOG_WARN, "layer %d: outputs of single experts: %s", (int)a->layers[i].layer,
+               mf_error_message());
+        mf_error_clear();
+        a->layers[i].outputs = (mf_expert_outputs){0};
+        rc = MF_OK;
+    }
+    mf_trace_close(t);
+    return rc;
+}
+
 static int take_end(work *w)
 {
     mf_analysis *a = w->a;
@@ -235,6 +263,7 @@ static int take_end(work *w)
             rc = MF_ENOMEM;
     }
     mf_trace_close(t);
+    if (rc == MF_OK && w->o->outputs) rc = take_outputs(w, s);
     mf_session_close(s);
     return rc;
 }

@@ -25,6 +25,7 @@ typedef struct mf_analyze_options {
     mf_split split;
     int64_t step;    /* checkpoint; -1: the newest */
     int64_t batches; /* 0: the whole split */
+    bool outputs;    /* also compare what the experts compute for tokens of the first batch */
     /* number of earlier checkpoints, at most MF_ANALYZE_THEN: 2 are those nearest to 10 % and
      * 50 % of the steps, other numbers are evenly spread */
     int checkpoints;

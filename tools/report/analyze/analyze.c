@@ -54,7 +54,7 @@ static void table(const mf_report *p, const mf_analysis *a)
 
 static void page(const mf_report *p, const mf_analysis *a, const char *command)
 {
-    mf_html_entry entries[10];
+    mf_html_entry entries[12];
     int n = 0;
     entries[n++] = (mf_html_entry){"table", "Layers"};
     entries[n++] = (mf_html_entry){"text", "Text"};
@@ -63,6 +63,7 @@ static void page(const mf_report *p, const mf_analysis *a, const char *command)
     if (a->routed.labels > 0) entries[n++] = (mf_html_entry){"labels", "Labels"};
     entries[n++] = (mf_html_entry){"pairs", "Pairs"};
     if (a->n_then > 0) entries[n++] = (mf_html_entry){"then", "Saturation"};
+    if (mf_analyze_has_outputs(a)) entries[n++] = (mf_html_entry){"outputs", "Outputs"};
     entries[n++] = (mf_html_entry){"tokens", "Tokens"};
     if (a->n_layers > 1) entries[n++] = (mf_html_entry){"moved", "From layer to layer"};
     entries[n++] = (mf_html_entry){"repeat", "How to repeat"};
@@ -82,6 +83,7 @@ static void page(const mf_report *p, const mf_analysis *a, const char *command)
     mf_analyze_labels(p, a);
     mf_analyze_pairs(p, a);
     mf_analyze_then(p, a);
+    mf_analyze_outputs(p, a);
     mf_analyze_tokens(p, a);
     mf_analyze_moved(p, a);
     mf_html_section(p->d, "repeat", "How to repeat");

@@ -19,6 +19,8 @@ void mf_analyze_labels(const mf_report *p, const mf_analysis *a);
 void mf_analyze_pairs(const mf_report *p, const mf_analysis *a);
 void mf_analyze_moved(const mf_report *p, const mf_analysis *a); /* from layer to layer */
 void mf_analyze_then(const mf_report *p, const mf_analysis *a);  /* saturation */
+void mf_analyze_outputs(const mf_report *p, const mf_analysis *a);
+bool mf_analyze_has_outputs(const mf_analysis *a);
 void mf_analyze_tokens(const mf_report *p, const mf_analysis *a);
 void mf_analyze_text(const mf_report *p, const mf_analysis *a);
 
