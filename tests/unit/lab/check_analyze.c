@@ -7,6 +7,7 @@
 #include "check_main.h"
 #include "lab/analyze/analyze.h"
 #include "lab/analyze/outputs.h"
+#include "lab/analyze/words.h"
 
 enum { MOST = 4096 };
 
@@ -374,6 +375,32 @@ START_TEST(test_order)
 }
 END_TEST
 
+/* Ids 5 and 7 have 12 and 10 tokens; id 9 has too few. */
+START_TEST(test_words)
+{
+    mf_arena *arena = mf_arena_new();
+    mf_expert_words w;
+    for (int t = 0; t < 31; t++) {
+        value[t] = t < 12 ? 5 : t < 22 ? 7 : 9;
+        expert[0][t] = t < 9 ? 1 : t < 12 ? 0 : t < 22 ? 0 : 2;
+    }
+    const mf_routes r = fixed(0, 3, 31, 1);
+    ck_assert_int_eq(mf_words_of(&r, value, arena, &w), MF_OK);
+    ck_assert_int_eq(w.n[0], 2);
+    ck_assert_int_eq(w.words[0].id, 7);
+    ck_assert_double_eq(w.words[0].share, 1);
+    ck_assert_int_eq(w.words[1].id, 5);
+    ck_assert_double_eq(w.words[1].share, 0.25);
+    ck_assert_int_eq(w.words[1].tokens, 12);
+    ck_assert_int_eq(w.n[1], 1);
+    ck_assert_double_eq(w.words[MF_WORDS].share, 0.75);
+    ck_assert_int_eq(w.n[2], 0);
+    ck_assert_double_eq_tol(w.top_share, 19 / 22., 1e-12);
+    ck_assert(w.top_share_shuffled < 0.75);
+    mf_arena_free(arena);
+}
+END_TEST
+
 /* Expert 1 computes twice what expert 0 does, expert 2 its negative, expert 3 what is orthogonal
  * and independent. */
 START_TEST(test_outputs)
@@ -449,6 +476,7 @@ static Suite *suite(void)
     tcase_add_test(t, test_all_pairs);
     tcase_add_test(t, test_degenerate);
     tcase_add_test(t, test_order);
+    tcase_add_test(t, test_words);
     tcase_add_test(t, test_outputs);
     suite_add_tcase(s, t);
     return s;

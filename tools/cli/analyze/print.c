@@ -288,6 +288,32 @@ static void json_labels(mf_jw *w, const mf_label_use *u, int32_t experts)
     mf_jw_end(w);
 }
 
+static void json_words(mf_jw *w, const mf_expert_words *x, int32_t experts)
+{
+    mf_jw_key(w, "ids");
+    mf_jw_object(w);
+    mf_jw_kv_real(w, "top_expert_share", x->top_share);
+    mf_jw_kv_real(w, "top_expert_share_shuffled", x->top_share_shuffled);
+    mf_jw_kv_int(w, "least_tokens", MF_WORD_TOKENS);
+    mf_jw_key(w, "experts");
+    mf_jw_array(w);
+    for (int32_t e = 0; e < experts; e++) {
+        mf_jw_array(w);
+        for (int32_t i = 0; i < x->n[e]; i++) {
+            const mf_expert_word *word = &x->words[(int64_t)e * MF_WORDS + i];
+            mf_jw_object(w);
+            mf_jw_kv_int(w, "id", word->id);
+            mf_jw_kv_string(w, "text", x->piece[(int64_t)e * MF_WORDS + i]);
+            mf_jw_kv_int(w, "tokens", word->tokens);
+            mf_jw_kv_real(w, "share", word->share);
+            mf_jw_end(w);
+        }
+        mf_jw_end(w);
+    }
+    mf_jw_end(w);
+    mf_jw_end(w);
+}
+
 static void json_outputs(mf_jw *w, const mf_expert_outputs *o)
 {
     mf_jw_key(w, "outputs");
@@ -328,6 +354,7 @@ static void json_layer(mf_jw *w, const mf_analysis *a, int i)
     mf_jw_end(w);
     json_numbers(w, "margin_quantiles", l->margin, 5);
     mf_jw_kv_real(w, "margin_below_bf16", l->close);
+    json_words(w, &l->words, l->experts);
     if (l->outputs.tokens > 0) json_outputs(w, &l->outputs);
     if (l->moved)
         json_matrix(w, "next_layer_lift", l->moved, l->experts, a->layers[i + 1].experts);

@@ -24,6 +24,23 @@ enum {
     MF_ANALYZE_THEN = 16   /* most checkpoints with which the end is compared */
 };
 
+/* The number of ids that are listed for an expert, and of tokens that an id must have. */
+enum { MF_WORDS = 8, MF_WORD_TOKENS = 10 };
+
+typedef struct mf_expert_word {
+    int32_t id, tokens; /* tokens: number of tokens of the id, whichever expert they chose */
+    double share;       /* of which chose the expert */
+} mf_expert_word;
+
+typedef struct mf_expert_words {
+    mf_expert_word *words; /* [E, MF_WORDS] in falling order of the share */
+    int32_t *n;            /* [E] numbers of words */
+    /* Mean over tokens, of ids with at least MF_WORD_TOKENS, of the share of the id's most used
+     * expert; and the same with ids exchanged at random. NaN: no id is so frequent */
+    double top_share, top_share_shuffled;
+    const char **piece; /* [E, MF_WORDS] texts of the ids; NULL: none were looked up */
+} mf_expert_words;
+
 enum { MF_OUTPUT_TOKENS = 128, MF_OUTPUT_VALUES = 2048 };
 
 /* What the experts of a layer compute for the same tokens, without shared experts and gates. */
@@ -58,6 +75,7 @@ typedef struct mf_analysis_layer {
      * the lowest chosen score, which is the rounding of bf16. NaN: the trace has no margins */
     double margin[5], close;
     mf_expert_outputs outputs;
+    mf_expert_words words;
     int32_t *top;   /* [shown] first expert of each shown token, -1: none */
     float *prob;    /* [map, experts] probabilities; NULL: the router has none */
     uint8_t *marks; /* [map, experts] 1: chosen */

@@ -11,6 +11,7 @@
 #include "base/file/io.h"
 #include "base/log.h"
 #include "lab/analyze/outputs.h"
+#include "lab/analyze/words.h"
 #include "run/evaluate.h"
 #include "run/folder/rundir.h"
 #include "run/load.h"
@@ -173,6 +174,7 @@ static int measure(const mf_trace *t, int i, const mf_analysis *a, const mf_rout
     if (rc == MF_OK && x->label)
         rc = mf_label_use_of(r, x->label, x->labels, c, a->arena, &l->labels);
     if (rc == MF_OK) rc = mf_coactivation_of(r, c, a->arena, &l->pairs);
+    if (rc == MF_OK) rc = mf_words_of(r, x->id, a->arena, &l->words);
     if (rc == MF_OK) rc = margins(t, &t->layers[i], x, r, l);
     return rc == MF_OK ? shown(t, &t->layers[i], a, r, l) : rc;
 }
@@ -187,6 +189,20 @@ static const char *piece_of(mf_arena *arena, const mf_tokenizer *t, int32_t id)
     if (special) return mf_arena_strdup(arena, special);
     if (!text) return mf_arena_strf(arena, "%d ", (int)id);
     return mf_arena_strf(arena, "%.*s", (int)n, text);
+}
+
+/* Looks up the texts of the ids that are listed for the experts. */
+static int name_words(mf_analysis *a, const mf_tokenizer *t, mf_analysis_layer *l)
+{
+    mf_expert_words *w = &l->words;
+    w->piece = mf_arena_alloc(a->arena, (size_t)l->experts * MF_WORDS * sizeof *w->piece);
+    if (!w->piece) return MF_ENOMEM;
+    for (int32_t e = 0; e < l->experts; e++)
+        for (int32_t i = 0; i < w->n[e]; i++) {
+            const int32_t at = e * MF_WORDS + i;
+            if (!(w->piece[at] = piece_of(a->arena, t, w->words[at].id))) return MF_ENOMEM;
+        }
+    return MF_OK;
 }
 
 static int describe(work *w, const mf_session *s, const mf_trace *t, double loss)
@@ -258,6 +274,7 @@ static int take_end(work *w)
         rc = mf_routes_of(t, i, &a->routed, a->arena, &w->end[i]);
     for (int i = 0; rc == MF_OK && i < a->n_layers; i++) {
         rc = measure(t, i, a, &w->end[i], &a->layers[i]);
+        if (rc == MF_OK) rc = name_words(a, s->tokenizer, &a->layers[i]);
         if (rc == MF_OK && i + 1 < a->n_layers &&
             !(a->layers[i].moved = mf_transitions(&w->end[i], &w->end[i + 1], a->arena)))
             rc = MF_ENOMEM;

@@ -58,6 +58,7 @@ static void page(const mf_report *p, const mf_analysis *a, const char *command)
     int n = 0;
     entries[n++] = (mf_html_entry){"table", "Layers"};
     entries[n++] = (mf_html_entry){"text", "Text"};
+    entries[n++] = (mf_html_entry){"words", "Ids"};
     entries[n++] = (mf_html_entry){"loads", "Loads"};
     entries[n++] = (mf_html_entry){"decides", "What decides"};
     if (a->routed.labels > 0) entries[n++] = (mf_html_entry){"labels", "Labels"};
@@ -78,6 +79,7 @@ static void page(const mf_report *p, const mf_analysis *a, const char *command)
     mf_html_contents(p->d, n, entries);
     table(p, a);
     mf_analyze_text(p, a);
+    mf_analyze_words(p, a);
     mf_analyze_loads(p, a);
     mf_analyze_decides(p, a);
     mf_analyze_labels(p, a);

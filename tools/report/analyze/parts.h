@@ -22,6 +22,7 @@ void mf_analyze_then(const mf_report *p, const mf_analysis *a);  /* saturation *
 void mf_analyze_outputs(const mf_report *p, const mf_analysis *a);
 bool mf_analyze_has_outputs(const mf_analysis *a);
 void mf_analyze_tokens(const mf_report *p, const mf_analysis *a);
+void mf_analyze_words(const mf_report *p, const mf_analysis *a); /* ids of each expert */
 void mf_analyze_text(const mf_report *p, const mf_analysis *a);
 
 #endif

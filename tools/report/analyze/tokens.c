@@ -145,3 +145,54 @@ void mf_analyze_text(const mf_report *p, const mf_analysis *a)
     }
     mf_html_section_end(p->d);
 }
+
+/* ---- ids of each expert ---- */
+
+/* The listed ids of an expert as text: "the" 1.00 (120), ... A blank is shown as such. */
+static const char *words_of(const mf_report *p, const mf_expert_words *w, int32_t e)
+{
+    const char *text = "";
+    for (int32_t i = 0; i < w->n[e]; i++) {
+        const mf_expert_word *x = &w->words[e * MF_WORDS + i];
+        const char *piece = w->piece[e * MF_WORDS + i];
+        const char *name = strcmp(piece, "\n") == 0   ? "\\n"
+                           : strcmp(piece, "\t") == 0 ? "\\t"
+                                                      : piece;
+        text = mf_report_strf(p, "%s%s\"%.40s\" %.2f (%d)", text, i > 0 ? ", " : "", name,
+                              x->share, (int)x->tokens);
+    }
+    return text;
+}
+
+void mf_analyze_words(const mf_report *p, const mf_analysis *a)
+{
+    static const char *const head[] = {"expert", "load", "ids", NULL};
+    const bool few = a->n_layers <= 4 && a->layers[0].experts <= 16;
+    (few ? mf_html_section : mf_html_section_closed)(p->d, "words", "Ids of each expert");
+    mf_html_paragraph(
+        p->d,
+        mf_report_strf(p,
+                       "The ids of which the largest share of tokens chose the expert, among "
+                       "ids with at least %d tokens: share (number of tokens).",
+                       MF_WORD_TOKENS));
+    for (int i = 0; i < a->n_layers && i < MF_ANALYZE_LAYERS; i++) {
+        const mf_analysis_layer *l = &a->layers[i];
+        mf_doc_printf(p->d, "<h3>Layer %d</h3>\n", (int)l->layer);
+        mf_html_paragraph(
+            p->d,
+            mf_report_strf(p,
+                           "The most used expert of an id has %s of its tokens (mean over "
+                           "tokens); with ids exchanged at random %s.",
+                           mf_report_num(p, 3, l->words.top_share),
+                           mf_report_num(p, 3, l->words.top_share_shuffled)));
+        mf_html_table(p->d, "rrl", head);
+        for (int32_t e = 0; e < l->experts && e < MF_ANALYZE_EXPERTS; e++) {
+            const char *const cells[] = {mf_report_strf(p, "%d", (int)e),
+                                         mf_report_strf(p, "%.3f", l->use.load[e]),
+                                         words_of(p, &l->words, e)};
+            mf_html_row(p->d, "rrl", cells);
+        }
+        mf_html_table_end(p->d);
+    }
+    mf_html_section_end(p->d);
+}
