@@ -96,7 +96,7 @@ between() {
 @test "experts that were copied from one dense block compute the same" {
     "$MOEFW" import "$srcdir/tests/golden/pretrained/gpt2/hf" --upcycle experts=4,top_k=2 -o copied -t 1 -q >/dev/null
     json=$("$MOEFW" analyze copied -t 1 -q --json --outputs --text domains.jsonl --batches 4)
-    cosines=$(printf '%s\n' "$json" | grep -oE '"cosine":\[\[[^]]*\]' | tail -n 1 | grep -oE '[0-9.-]+[],]' | tr -d '],')
+    cosines=$(printf '%s\n' "$json" | grep -oE '"mean_cosine":\[\[[^]]*\]' | tail -n 1 | grep -oE '[0-9.-]+[],]' | tr -d '],')
     [ "$(printf '%s\n' "$cosines" | wc -l)" -eq 4 ]
     for cosine in $cosines; do
         between 0.99999 1.00001 "$cosine"
@@ -104,7 +104,7 @@ between() {
     between -1 0.99 "$(figure cosine_chance outputs)"
     # Other experts differ.
     json=$("$MOEFW" analyze random -t 1 -q --json --outputs --batches 4)
-    cosine=$(printf '%s\n' "$json" | grep -oE '"cosine":\[\[[^]]*\]' | head -n 1 | cut -d, -f2 | tr -d ']')
+    cosine=$(printf '%s\n' "$json" | grep -oE '"mean_cosine":\[\[[^]]*\]' | head -n 1 | cut -d, -f2 | tr -d ']')
     between -0.9 0.9 "$cosine"
 }
 

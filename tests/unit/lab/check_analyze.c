@@ -401,8 +401,8 @@ START_TEST(test_words)
 }
 END_TEST
 
-/* Expert 1 computes twice what expert 0 does, expert 2 its negative, expert 3 what is orthogonal
- * and independent. */
+/* Expert 1 computes twice what expert 0 does, expert 2 its negative, expert 3 what is
+ * orthogonal and independent. */
 START_TEST(test_outputs)
 {
     enum { E = 4, N = 64, DIM = 32 };

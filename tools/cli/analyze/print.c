@@ -319,7 +319,7 @@ static void json_outputs(mf_jw *w, const mf_expert_outputs *o)
     mf_jw_key(w, "outputs");
     mf_jw_object(w);
     mf_jw_kv_int(w, "tokens", o->tokens);
-    json_matrix(w, "cosine", o->cosine, o->experts, o->experts);
+    json_matrix(w, "mean_cosine", o->cosine, o->experts, o->experts);
     mf_jw_kv_real(w, "cosine_chance", o->cosine_chance);
     json_matrix(w, "cka", o->cka, o->experts, o->experts);
     mf_jw_kv_real(w, "cka_chance", o->cka_chance);

@@ -32,8 +32,8 @@ static double cosine(const float *a, const float *b, const int32_t *other, int32
     return sum / n;
 }
 
-/* The products of all pairs of tokens of one expert, after the mean token was subtracted:
- * [n,n]. Centring rows and columns of f f' gives the same. */
+/* dot of all pairs of tokens of one expert, after the mean token was subtracted: [n,n].
+ * Centring rows and columns of f f' gives the same. */
 static void gram(const float *f, int32_t n, int64_t dim, double *k, double *mean)
 {
     double all = 0;

@@ -235,7 +235,7 @@ static int describe(work *w, const mf_session *s, const mf_trace *t, double loss
 }
 
 /* Records the first batch once more, with the inputs of the layers, and computes their outputs.
- * A layer whose outputs cannot be computed alone is left out, with a warning. */
+ * A layer whose outputs cannot be computed alone is skipped, with a warning. */
 static int take_outputs(work *w, mf_session *s)
 {
     mf_analysis *a = w->a;

@@ -1,5 +1,5 @@
 /* The page of `moefw analyze`: a table of the layers, then figures. Sections without data are
- * left out, and so are their entries in the table of contents. */
+ * skipped, and so are their entries in the table of contents. */
 #include "report/analyze/analyze.h"
 
 #include <math.h>

@@ -10,7 +10,7 @@ static void cosines(const mf_report *p, const mf_analysis_layer *l)
     mf_svg_heat(p->d, &(mf_heat){.title = "Cosine of the outputs of two experts",
                                  .x_label = "expert",
                                  .y_label = "expert",
-                                 .scale_label = "cosine",
+                                 .scale_label = "mean cosine",
                                  .width = MF_FIGURE_WIDTH,
                                  .rows = E,
                                  .columns = E,
