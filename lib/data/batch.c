@@ -340,7 +340,8 @@ int mf_batcher_floor(const mf_batcher *b, int64_t n, double *ret)
 static void put_token(const mf_batcher *b, mf_batch *out, int64_t at, int64_t token)
 {
     out->tokens[at] = mf_corpus_id(b->c, token);
-    out->labels[at] = b->c->labels ? b->c->labels[token] : -1;
+    const int32_t label = b->c->labels ? b->c->labels[token] : MF_NO_LABEL;
+    out->labels[at] = label == MF_NO_LABEL ? -1 : label;
     out->mask[at] = 1;
     out->n_tokens++;
 }

@@ -82,6 +82,7 @@ static int load_sources(loader *l)
                                 .answer = l->spec->answer_field,
                                 .messages = l->spec->messages_field,
                                 .domain = l->spec->labels,
+                                .domain_optional = l->spec->labels_optional,
                                 .n_more = l->spec->n_more,
                                 .more = l->more};
     for (int i = 0; i < l->spec->n_more; i++)
@@ -574,8 +575,10 @@ static int load(loader *l)
 int mf_corpus_load(const mf_corpus_spec *spec, mf_corpus **ret)
 {
     *ret = NULL;
-    loader l = {.spec = spec, .c = mf_alloc(1, sizeof *l.c)};
+    mf_corpus_spec own = *spec;
+    loader l = {.spec = &own, .c = mf_alloc(1, sizeof *l.c)};
     if (!l.c) return MF_ENOMEM;
+    if (own.labels_optional) mf_corpus_drop_labels(&own);
     int rc = load(&l);
     mf_ids_free(&l.ids);
     mf_ids_free(&l.counted);

@@ -62,7 +62,7 @@ typedef struct mf_corpus_question {
     int32_t n_class_names;
 } mf_corpus_question;
 
-enum { MF_LARGE_TEXT = 256 << 20 };
+enum { MF_LARGE_TEXT = 256 << 20, MF_NO_LABEL = 255 };
 
 typedef struct mf_corpus_spec {
     const char *path;      /* a file, or builtin:topics[?...] */
@@ -103,6 +103,9 @@ typedef struct mf_corpus_spec {
     /* NULL: the names found in path; else those of an earlier run, in order */
     const char *const *label_names;
     int32_t n_label_names;
+    /* The data are others than those of the run that has these labels: what has no label, or one
+     * that is not in label_names, has label -1, with a warning */
+    bool labels_optional;
     bool plain_chat; /* messages are joined without the tokenizer's template */
     bool count_all;  /* prompts count in the loss, as answers do */
     int n_more;      /* at most MF_TASKS_MAX */
@@ -150,7 +153,7 @@ typedef struct mf_corpus {
     /* [tokens] 0: the token is not a target, because it is in a prompt; NULL: all
      * tokens count */
     uint8_t *counted;
-    uint8_t *labels;    /* [tokens] label of each token; NULL: unknown */
+    uint8_t *labels;    /* [tokens] label of each token, MF_NO_LABEL: none; NULL: unknown */
     int32_t n_labels;   /* number of labels; 0: unknown */
     char **label_names; /* [n_labels] */
     bool given_labels;  /* the labels are those of the user's texts, not of builtin:topics */

@@ -53,6 +53,8 @@ bool mf_corpus_in_folders(const mf_corpus_spec *spec, const char *path);
 /* Fails with MF_ECONFIG, which names the form that is expected, if files of this format cannot
  * have the requested labels. */
 int mf_corpus_judge_labels(const mf_corpus_spec *spec, const char *path, mf_format format);
+/* For optional labels: removes labels that the data cannot have, with a warning. */
+void mf_corpus_drop_labels(mf_corpus_spec *spec);
 /* Tokenizes the text of a source with domains, one domain after another. share: of each
  * domain's text, the part up to it is the split, and the rest is validation; 1: all of it. */
 int mf_corpus_add_domains(mf_corpus_loader *l, int source, double share, mf_split split);

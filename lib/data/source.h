@@ -70,7 +70,8 @@ typedef struct mf_columns {
     /* jsonl: member of the text's domain; text: "folder" if the folder of each file is its
      * domain. NULL or "": none */
     const char *domain;
-    int n_more; /* at most MF_TASKS_MAX */
+    bool domain_optional; /* an object need not have it */
+    int n_more;           /* at most MF_TASKS_MAX */
     const mf_question *more;
 } mf_columns;
 

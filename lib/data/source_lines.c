@@ -149,7 +149,8 @@ static int read_domain(mf_source *s, const mf_json *object, const line *l, int32
     if (asked_for(s->columns.domain))
         rc = json_answer(s, &s->domains, false, s->columns.domain, object, l, &p);
     *ret = p.label;
-    if (rc == MF_OK && p.label < 0 && asked_for(s->columns.domain))
+    if (rc == MF_OK && p.label < 0 && asked_for(s->columns.domain) &&
+        !s->columns.domain_optional)
         rc = mf_fail(
             MF_EINPUT,
             "%s:%lld: no \"%s\", the member that data.labels names: expected a string or "

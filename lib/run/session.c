@@ -135,8 +135,17 @@ static int judge_ids(const mf_session *s, const mf_corpus_spec *spec, const mf_m
  * read them. */
 static int judge_labels(const mf_session *s, const mf_session_options *o)
 {
-    if (!o->dims || !s->corpus->given_labels || o->dims->labels == 0 || o->label_names)
-        return MF_OK;
+    const mf_corpus *c = s->corpus;
+    if (!o->dims || o->dims->labels == 0) return MF_OK;
+    for (int32_t i = 0; o->label_names && i < c->n_labels; i++)
+        if (i >= o->n_label_names || strcmp(c->label_names[i], o->label_names[i]) != 0)
+            return mf_fail(
+                MF_EINPUT,
+                "the data have label \"%s\" as number %d: expected \"%s\", as in the "
+                "training data",
+                c->label_names[i], (int)i,
+                i < o->n_label_names ? o->label_names[i] : "no further label");
+    if (!c->given_labels || o->label_names) return MF_OK;
     return mf_fail(MF_EINPUT,
                    "data.labels: the model was trained with labels that the run does not name: "
                    "expected texts without labels, or the run's own data");
@@ -159,8 +168,11 @@ static int load_corpus(mf_session *s, const mf_session_options *o)
         spec.path = spec.val_path = o->data;
         spec.split = 1;
         spec.limit = 0;
+        spec.labels_optional = !o->labels;
         s->other_data = true;
     }
+    if (o->labels) spec.labels = o->labels;
+    if (o->labels) spec.labels_path = NULL;
     int rc = mf_corpus_load(&spec, &s->corpus);
     if (rc == MF_OK) rc = judge_ids(s, &spec, o->dims);
     if (rc == MF_OK) rc = judge_labels(s, o);

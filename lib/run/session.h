@@ -77,6 +77,8 @@ typedef struct mf_session_options {
     const char *bind_but; /* parameters whose names contain this text are excluded;
                            * NULL: none */
     const char *data;     /* replaces data.path; the whole file is the val split */
+    /* replaces data.labels; NULL: that of the run, which other data (`data`) need not have */
+    const char *labels;
     /* class names of the run, in order; NULL: those of the data */
     const char *const *class_names;
     int32_t n_class_names;

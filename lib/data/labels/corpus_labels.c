@@ -6,10 +6,11 @@
 
 #include "base/error.h"
 #include "base/file/io.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "data/corpus_internal.h"
 
-enum { LABELS_MAX = 256 }; /* labels of tokens are stored in bytes */
+enum { LABELS_MAX = MF_NO_LABEL }; /* labels of tokens are stored in bytes */
 
 typedef mf_corpus_loader loader;
 
@@ -57,6 +58,35 @@ int mf_corpus_judge_labels(const mf_corpus_spec *spec, const char *path, mf_form
     if (format == MF_FORMAT_TEXT && spec->clean)
         return mf_fail(MF_ECONFIG, "data.labels = folder: expected data.clean = no");
     return MF_OK;
+}
+
+/* Whether the data can have labels of this form. */
+static bool has_form(const mf_corpus_spec *spec)
+{
+    mf_source_files files;
+    mf_format format = MF_FORMAT_TEXT;
+    bool is;
+    if (mf_topics_is(spec->path)) return false;
+    if (strcmp(spec->labels, "folder") == 0 && mf_is_dir(spec->path)) {
+        is = mf_source_files_in_folders(spec->path, &files) == MF_OK;
+        if (is) mf_source_files_free(&files);
+    } else {
+        is = mf_format_of(spec->format, spec->path, &format) == MF_OK &&
+             (format == MF_FORMAT_JSONL ||
+              (format == MF_FORMAT_TEXT && strcmp(spec->labels, "folder") == 0 &&
+               strpbrk(spec->path, "*?[") != NULL));
+    }
+    if (!is) mf_error_clear(); /* the reader of the data reports what is wrong with them */
+    return is;
+}
+
+void mf_corpus_drop_labels(mf_corpus_spec *spec)
+{
+    const bool any = mf_corpus_labelled(spec);
+    spec->labels_path = NULL;
+    if (given(spec->labels) && !has_form(spec)) spec->labels = NULL;
+    if (any && !mf_corpus_labelled(spec))
+        mf_log(MF_LOG_WARN, "%s: no labels of the run: its tokens have none", spec->path);
 }
 
 /* ---- texts in folders ---- */
@@ -124,7 +154,9 @@ static int number_labels(const loader *l, const mf_source *s, int32_t *number)
         number[i] = -1;
         for (int32_t k = 0; k < c->n_labels; k++)
             if (strcmp(s->domains.at[i].name, c->label_names[k]) == 0) number[i] = k;
-        if (number[i] < 0)
+        if (number[i] < 0 && l->spec->labels_optional)
+            number[i] = MF_NO_LABEL;
+        else if (number[i] < 0)
             return mf_fail(MF_EINPUT,
                            "%s: label \"%.40s\" does not occur in the training data (there are "
                            "%d, the first is \"%.40s\")",
@@ -159,7 +191,8 @@ static int label_documents(loader *l, int32_t *number)
         const int rc = number_labels(l, s, number);
         if (rc != MF_OK) return rc;
         for (int64_t d = 0; d < s->n_documents; d++, at++)
-            memset(l->c->labels + l->c->spans[at].begin, number[s->documents[d].domain],
+            memset(l->c->labels + l->c->spans[at].begin,
+                   s->documents[d].domain < 0 ? MF_NO_LABEL : number[s->documents[d].domain],
                    (size_t)l->c->spans[at].n);
     }
     return MF_OK;
@@ -235,6 +268,17 @@ static int label_ids(loader *l)
     return rc;
 }
 
+static void warn_of_unlabelled(const loader *l)
+{
+    int64_t n = 0;
+    for (int64_t i = 0; i < l->c->tokens; i++)
+        n += l->c->labels[i] == MF_NO_LABEL;
+    if (n > 0)
+        mf_log(MF_LOG_WARN,
+               "%s: %.1f %% of the tokens have no label of the run (data.labels = %s)",
+               l->spec->path, 100 * (double)n / (double)l->c->tokens, l->spec->labels);
+}
+
 int mf_corpus_label_tokens(loader *l)
 {
     mf_corpus *c = l->c;
@@ -249,6 +293,7 @@ int mf_corpus_label_tokens(loader *l)
         if (rc == MF_OK) rc = c->spans ? label_documents(l, number) : label_ranges(l, number);
     }
     c->given_labels = rc == MF_OK;
+    if (rc == MF_OK && l->spec->labels_optional) warn_of_unlabelled(l);
     mf_free(number);
     return rc;
 }

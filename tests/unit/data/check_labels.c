@@ -173,7 +173,7 @@ static const char *ids(const char *name, int n, const uint16_t *id)
 START_TEST(file_of_ids)
 {
     static const uint16_t tokens[6] = {9, 8, 7, 6, 5, 4}, labels[6] = {0, 0, 2, 2, 1, 1},
-                          high[6] = {0, 0, 0, 0, 0, 256};
+                          high[6] = {0, 0, 0, 0, 0, 255};
     mf_corpus_spec s = corpus_spec(ids("t.bin", 6, tokens), "bin");
     s.split = 0.5;
     s.labels_path = ids("l.bin", 6, labels);
@@ -186,7 +186,7 @@ START_TEST(file_of_ids)
     s.labels_path = ids("l.bin", 5, labels);
     corpus_refuse(&s, MF_EINPUT, "5 labels: expected one for each of the 6 tokens of");
     s.labels_path = ids("l.bin", 6, high);
-    corpus_refuse(&s, MF_EINPUT, "label 256: expected labels from 0 to 255");
+    corpus_refuse(&s, MF_EINPUT, "label 255: expected labels from 0 to 254");
     s.labels_path = scratch_path("absent.bin");
     corpus_refuse(&s, MF_ENOTFOUND, "data.labels_path");
     s.labels_path = NULL;
@@ -201,6 +201,55 @@ START_TEST(file_of_ids)
 }
 END_TEST
 
+/* Other data for a run with labels. */
+START_TEST(other_data)
+{
+    static const char *const names[] = {"law", "sea"};
+    mf_corpus_spec s = corpus_spec(
+        text_file("o.jsonl", "{\"text\":\"xx\",\"topic\":\"sea\"}\n{\"text\":\"y\"}\n"
+                             "{\"text\":\"z\",\"topic\":\"sky\"}\n"),
+        NULL);
+    s.split = 1;
+    s.labels = "topic";
+    s.label_names = names;
+    s.n_label_names = 2;
+    corpus_refuse(&s, MF_EINPUT, "o.jsonl:2: no \"topic\"");
+    s.labels_optional = true;
+    mf_corpus *c = corpus_load(&s);
+    ck_assert(c->labels[0] == 1 && c->labels[2] == MF_NO_LABEL && c->labels[3] == MF_NO_LABEL);
+    mf_batch_spec b;
+    mf_batcher *batcher;
+    mf_batch *batch;
+    mf_batch_defaults(&b);
+    b.order = MF_ORDER_SEQUENTIAL;
+    b.rows = 3;
+    b.seq = 2;
+    b.task = MF_TASK_LM;
+    ck_assert_int_eq(mf_batcher_new(c, &b, &batcher), MF_OK);
+    ck_assert_int_eq(mf_batch_new(3, 2, &batch), MF_OK);
+    mf_batcher_fill(batcher, 0, batch);
+    ck_assert_int_eq(batch->labels[0], 1);
+    ck_assert_int_eq(batch->labels[2], -1);
+    mf_batch_free(batch);
+    mf_batcher_free(batcher);
+    mf_corpus_free(c);
+    const char *const plain[] = {text_file("plain.txt", "a text"),
+                                 text_file("p.tsv", "text\tlabel\na\tb\n"),
+                                 "builtin:topics?bytes=1000"};
+    for (int i = 0; i < 3; i++) {
+        s.path = plain[i];
+        c = corpus_load(&s);
+        ck_assert(!c->given_labels);
+        mf_corpus_free(c);
+    }
+    s.labels = "folder";
+    s.path = plain[0];
+    c = corpus_load(&s);
+    ck_assert(!c->labels);
+    mf_corpus_free(c);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("labels");
@@ -209,6 +258,7 @@ static Suite *suite(void)
     tcase_add_test(t, limit_and_pick);
     tcase_add_test(t, folders);
     tcase_add_test(t, file_of_ids);
+    tcase_add_test(t, other_data);
     suite_add_tcase(s, t);
     return s;
 }

@@ -40,16 +40,13 @@ static int open_session(const work *w, int64_t step, mf_session **ret, int64_t *
 {
     mf_assignment set[4];
     int n = 0;
-    char *labels = w->o->labels ? mf_strf("data.labels=%s", w->o->labels) : NULL;
-    if (w->o->labels && !labels) return MF_ENOMEM;
     set[n++] = (mf_assignment){"train.eval_context=0", "analyze"}; /* each token once */
-    if (labels) set[n++] = (mf_assignment){labels, "--labels"};
     if (w->o->data) set[n++] = (mf_assignment){"data.format=auto", "--text"};
-    const mf_session_options o = {.data = w->o->data, .no_controllers = true};
+    const mf_session_options o = {
+        .data = w->o->data, .labels = w->o->labels, .no_controllers = true};
     const mf_load_change change = {
         .step = step, .device = w->o->device, .n_set = n, .set = set};
     const int rc = mf_load_run_as(w->run, &o, &change, ret, ret_step);
-    mf_free(labels);
     return rc;
 }
 
