@@ -23,6 +23,8 @@ setup_file() {
         "$MOEFW" --plugin ./mine.so compare default $tiny --routers linear,./mine.so,hash,noisy_topk \
             --seeds 2 --steps 20 --out cmp
         "$MOEFW" bench routers --dim 32 --seeds 1 --batch 1 --seq 32 --repetitions 1 --no-layer -t 1 --report bench.html
+        "$MOEFW" bench routers --routers linear,hash --dim 32 --seeds 1 --batch 1 --seq 32 --repetitions 1 -t 1 --report outputs.html
+        "$MOEFW" analyze one --outputs -t 1 -q --report analyzed.html
         "$MOEFW" swap one --router hash -t 1 -o swapped --report swap.html
         "$MOEFW" train default $tiny --steps 1000000 --out going &
         going=$!
@@ -125,6 +127,11 @@ validations() {
 
 @test "a page of bench routers" {
     look bench.html
+}
+
+@test "a page of bench routers with outputs of the layer, and one of analyze" {
+    look outputs.html
+    look analyzed.html
 }
 
 @test "a page of a swap" {

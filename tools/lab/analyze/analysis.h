@@ -53,7 +53,7 @@ typedef struct mf_expert_outputs {
      * norms (Kornblith et al. 2019); 1: equal up to rotation and scale */
     double *cka, cka_chance;
     int32_t first, second; /* the pair with the largest cosine; -1: none */
-    double *values;        /* [n_values] of the layer's output, evenly spread */
+    double *values;        /* [n_values] of the layer's output, drawn */
     int32_t n_values;
     double sd; /* of all values */
 } mf_expert_outputs;

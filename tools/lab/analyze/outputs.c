@@ -251,6 +251,7 @@ static int own_output(mf_model *m, int i, const mf_trace *t, mf_arena *arena,
     if (rc == MF_OK) rc = mf_graph_run(p.g, &run);
     const float *y = rc == MF_OK ? mf_tensor_host(p.out.y) : NULL;
     const int64_t all = p.T * p.dim;
+    const uint64_t stream = mf_rng_stream("analyze.values");
     ret->n_values = all < MF_OUTPUT_VALUES ? (int32_t)all : MF_OUTPUT_VALUES;
     if (y) ret->values = mf_arena_alloc(arena, (size_t)ret->n_values * sizeof *ret->values);
     if (rc == MF_OK && (!y || !ret->values)) rc = MF_ENOMEM;
@@ -262,7 +263,7 @@ static int own_output(mf_model *m, int i, const mf_trace *t, mf_arena *arena,
     }
     int32_t kept = 0;
     for (int32_t k = 0; rc == MF_OK && k < ret->n_values; k++) {
-        const int64_t at = all * k / ret->n_values;
+        const int64_t at = (int64_t)mf_rng_below(1, stream, 0, (uint64_t)k, (uint64_t)all);
         if (t->token[at / p.dim] >= 0) ret->values[kept++] = (double)y[at];
     }
     ret->n_values = kept;

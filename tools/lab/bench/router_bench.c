@@ -302,9 +302,10 @@ static void keep(const bench *b, const bench_graph *bg, mf_router_bench *r)
         memcpy(r->prob, prob, (size_t)(r->n_tokens * E) * sizeof *prob);
     }
     if (!y) return;
+    const uint64_t stream = mf_rng_stream("bench.outputs");
     r->n_outputs = n < MF_BENCH_OUTPUTS ? (int32_t)n : MF_BENCH_OUTPUTS;
     for (int32_t i = 0; i < r->n_outputs; i++)
-        r->outputs[i] = (double)y[n * i / r->n_outputs];
+        r->outputs[i] = (double)y[mf_rng_below(1, stream, 0, (uint64_t)i, (uint64_t)n)];
 }
 
 static int over_seeds(const bench *b, mf_router_bench *ret)

@@ -43,7 +43,7 @@ typedef struct mf_bench_loss {
 #define MF_BENCH_LOSSES  32
 #define MF_BENCH_EXPERTS 1024
 /* What is kept of the first seed for figures of single tokens: the first tokens with up to 64
- * experts, and values of the layer's output, evenly spread over tokens and elements. */
+ * experts, and values of the layer's output, drawn over tokens and elements. */
 #define MF_BENCH_TOKENS        32
 #define MF_BENCH_TOKEN_EXPERTS 64
 #define MF_BENCH_OUTPUTS       2048

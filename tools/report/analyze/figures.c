@@ -233,7 +233,7 @@ static void pair_map(const mf_report *p, const mf_analysis_layer *l)
                                  .even = 1,
                                  .row_labels = names,
                                  .column_labels = names,
-                                 .marks = few,
+                                 .marks = E <= 8 ? NULL : few, /* they would hide numbers */
                                  .numbers = E <= 8});
     mf_html_figure_end(
         p->d, c->first < 0
@@ -260,9 +260,9 @@ void mf_analyze_pairs(const mf_report *p, const mf_analysis *a)
         p->d,
         "How many tokens chose both experts, over all pairs of a token's experts, divided by "
         "the count by chance with the same loads. Pale is chance, brown is more, up to 4 "
-        "times, blue less, down to a quarter. Cells with a dot have fewer than 30 tokens. "
-        "Experts that are chosen together are neighbours (average linkage of the same "
-        "layer).");
+        "times, blue less, down to a quarter. In maps without numbers a dot marks fewer "
+        "than 30 tokens. Experts that are chosen together are neighbours (average linkage "
+        "of the same layer).");
     mf_html_figures(p->d);
     for (int i = 0; i < layers_of(a); i++)
         if (a->layers[i].pairs.pairs > 0 && a->layers[i].experts <= MF_ANALYZE_EXPERTS)
