@@ -103,8 +103,8 @@ typedef struct mf_corpus_spec {
     /* NULL: the names found in path; else those of an earlier run, in order */
     const char *const *label_names;
     int32_t n_label_names;
-    /* The data are others than those of the run that has these labels: what has no label, or one
-     * that is not in label_names, has label -1, with a warning */
+    /* The data are others than those of the run that has these labels: what has no label, or
+     * one that is not in label_names, has label -1, with a warning */
     bool labels_optional;
     bool plain_chat; /* messages are joined without the tokenizer's template */
     bool count_all;  /* prompts count in the loss, as answers do */
