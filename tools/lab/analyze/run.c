@@ -22,15 +22,15 @@ typedef struct {
     const char *run;
     const mf_analyze_options *o;
     mf_analysis *a;
-    int64_t done, total; /* batches of all passes */
-    int passes;
+    int64_t done, total; /* batches of all passes, and layers that were measured */
+    int passes, layers;
     mf_routes *end; /* [n_layers] */
 } work;
 
 static int tell(void *arg, int64_t done, int64_t total)
 {
     work *w = arg;
-    if (w->total == 0) w->total = total * w->passes;
+    if (w->total == 0) w->total = total * w->passes + w->layers;
     return w->o->each ? w->o->each(w->o->arg, w->done + done, w->total) : MF_OK;
 }
 
@@ -64,9 +64,9 @@ static int record(work *w, mf_session *s, int64_t step, int64_t batches, bool ac
     int rc = mf_evaluator_new(s, w->o->split, NULL, &e);
     if (rc == MF_OK) rc = mf_trace_recorder_new(s, &about, &r);
     if (rc == MF_OK) rc = mf_evaluator_record(e, r, 1);
-    if (rc == MF_OK) mf_evaluator_watch(e, tell, w);
+    if (rc == MF_OK && !activations) mf_evaluator_watch(e, tell, w);
     if (rc == MF_OK) rc = mf_evaluator_run(e, step, batches, &metrics);
-    if (rc == MF_OK) w->done += mf_trace_recorder_batches(r);
+    if (rc == MF_OK && !activations) w->done += mf_trace_recorder_batches(r);
     if (rc == MF_OK) rc = mf_trace_scratch(&path);
     if (rc == MF_OK) rc = mf_trace_recorder_write(r, path, step);
     if (rc == MF_OK) rc = mf_trace_open(path, ret);
@@ -87,6 +87,7 @@ static int take(work *w, int64_t step, mf_session **ret_s, mf_trace **ret_t, dou
     if ((*ret_s)->model->n_moe == 0)
         return mf_fail(MF_EUSAGE, "%s: a dense model (model.moe_every = 0): nothing is routed",
                        w->run);
+    w->layers = (int)(*ret_s)->model->n_moe;
     return record(w, *ret_s, found, w->o->batches, false, ret_t, ret_loss);
 }
 
@@ -272,6 +273,8 @@ static int take_end(work *w)
     for (int i = 0; rc == MF_OK && i < a->n_layers; i++) {
         rc = measure(t, i, a, &w->end[i], &a->layers[i]);
         if (rc == MF_OK) rc = name_words(a, s->tokenizer, &a->layers[i]);
+        w->done++;
+        if (rc == MF_OK) rc = tell(w, 0, 0);
         if (rc == MF_OK && i + 1 < a->n_layers &&
             !(a->layers[i].moved = mf_transitions(&w->end[i], &w->end[i + 1], a->arena)))
             rc = MF_ENOMEM;

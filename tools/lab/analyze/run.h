@@ -29,8 +29,8 @@ typedef struct mf_analyze_options {
     /* number of earlier checkpoints, at most MF_ANALYZE_THEN: 2 are those nearest to 10 % and
      * 50 % of the steps, other numbers are evenly spread */
     int checkpoints;
-    /* Called after each batch of the 1 + checkpoints passes; an error ends the work. NULL:
-     * never called. */
+    /* Called after each batch of the 1 + checkpoints passes and after each layer; an error ends
+     * the work. NULL: never called. */
     int (*each)(void *arg, int64_t done, int64_t total);
     void *arg;
 } mf_analyze_options;
