@@ -188,9 +188,11 @@ typedef enum mf_mode { MF_MODE_TRAIN, MF_MODE_EVAL, MF_MODE_GENERATE } mf_mode;
 typedef struct mf_model_shape {
     mf_mode mode;
     int32_t batch, seq;
-    bool masked;      /* some tokens are padding: adds the mask input */
-    bool packed;      /* a sequence holds several documents: adds the since input */
-    bool want_logits; /* keep the logits; MF_MODE_GENERATE always keeps them */
+    bool masked; /* some tokens are padding: adds the mask input */
+    bool packed; /* a sequence holds several documents: adds the since input */
+    /* keep the logits; MF_MODE_GENERATE always keeps them: of the tokens `last`, or with
+     * want_logits of all tokens */
+    bool want_logits;
     bool want_hidden; /* keep the residual stream behind the first and the last block */
     bool want_prob;   /* keep prob, chosen, admitted, gate of each MoE layer */
     /* > 0: keep the attention weights of the first want_attention tokens (at most seq) of
@@ -251,7 +253,9 @@ typedef struct mf_model_graph {
     mf_tensor *kv_len;      /* [B] i32: cache_pos + tokens of this run; NULL without cache */
     mf_tensor *rope_factor; /* [rotated / 2] f32 (model/rope.h); NULL: no scaling */
     mf_tensor *head_mask;   /* [layers heads, 1] f32: 0 removes a head; NULL unless try_heads */
-    mf_tensor *last; /* [B] i32: row of the token whose logits are computed; MF_MODE_GENERATE */
+    /* [B] i32: row of the token whose logits are computed; only in MF_MODE_GENERATE without
+     * want_logits */
+    mf_tensor *last;
     mf_tensor *loss, *task_loss; /* scalars, kept; NULL in MF_MODE_GENERATE */
     /* wants_rows: a plugin reads the losses of tokens. row_loss is then [T] or [B], the losses
      * of the rows that the first task counts; NULL: the task has no such losses. */
