@@ -1,8 +1,8 @@
 /* generate/score.h: the probabilities that a language model gives to the tokens of a text.
  *
  * A text runs as one batch where the result is that of each prefix alone: in causal models
- * without a capacity, whose routers, experts and adapters read no other tokens. Other models run
- * each prefix, which costs n runs for n tokens. */
+ * without a capacity, whose routers, experts and adapters read no other tokens. Other models
+ * run each prefix, which costs n runs for n tokens. */
 #ifndef MF_GENERATE_SCORE_H
 #define MF_GENERATE_SCORE_H
 

@@ -1,5 +1,5 @@
-/* io/request.h: reads the head of an HTTP/1.1 request (RFC 9112), which ends with an empty line.
- * It allocates nothing and keeps nothing. */
+/* io/request.h: reads the head of an HTTP/1.1 request (RFC 9112), which ends with an empty
+ * line. It allocates nothing and keeps nothing. */
 #ifndef MF_IO_REQUEST_H
 #define MF_IO_REQUEST_H
 

@@ -117,7 +117,8 @@ static void drop(server *v, int i)
     v->c[i] = v->c[--v->n];
 }
 
-/* Refuses what can be no request; the connection ends, since its next request cannot be found. */
+/* Refuses what can be no request. The connection ends, since its next request cannot
+ * be found. */
 static void refuse(server *v, int i, int status, const char *why)
 {
     mf_jw_reset(v->w);
