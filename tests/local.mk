@@ -228,6 +228,7 @@ CLI += tests/cli/train/published.bats
 CLI += tests/cli/train/repeat.bats
 CLI += tests/cli/train/sentinel.bats
 CLI += tests/cli/train/tagat.bats
+CLI += tests/cli/train/routes.bats
 CLI += tests/cli/train/tasks.bats
 CLI += tests/cli/train/train.bats
 CLI += tests/cli/usage.bats

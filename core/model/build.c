@@ -122,6 +122,7 @@ static mf_tensor *blocks(mf_model *m, mf_model_graph *mg, mf_tensor *x)
                                       .labels = m->dims.labels,
                                       .history = cache ? &history : NULL,
                                       .keep = mg->shape.want_prob,
+                                      .given = mg->shape.given != NULL,
                                       .attention = mg->shape.want_attention > 0,
                                       .outputs =
                                           mg->shape.mode != MF_MODE_GENERATE &&

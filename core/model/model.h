@@ -185,6 +185,15 @@ const char *mf_cache_name(char out[MF_CACHE_NAME], int32_t layer, int32_t group,
 
 typedef enum mf_mode { MF_MODE_TRAIN, MF_MODE_EVAL, MF_MODE_GENERATE } mf_mode;
 
+/* Experts of tokens that a caller gives, while the routers give the gates. */
+struct mf_batch;
+struct mf_model_graph;
+typedef struct mf_given_routes {
+    void *self;
+    /* Fills mf_moe_out.given of all layers. mf_batch_feed calls it with the batch. */
+    void (*fill)(void *self, const struct mf_batch *b, struct mf_model_graph *mg);
+} mf_given_routes;
+
 typedef struct mf_model_shape {
     mf_mode mode;
     int32_t batch, seq;
@@ -203,7 +212,8 @@ typedef struct mf_model_shape {
     bool want_inputs; /* keep the inputs of gemms with parameters (mf_node_weight) */
     bool try_heads;   /* adds the head_mask input, which can remove heads in one run */
     const mf_moe_forced *forced; /* [n_moe] routing given by the caller; NULL: routers decide */
-    bool bf16_attention;         /* compute attention in bf16, as on a device that prefers
+    const mf_given_routes *given; /* experts given by the caller; NULL: routers decide */
+    bool bf16_attention;          /* compute attention in bf16, as on a device that prefers
                                   * bf16 (graph.h) */
     bool no_reuse;
     const mf_graph *arena_of; /* graph whose arena is reused (graph.h), or NULL */
