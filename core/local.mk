@@ -127,7 +127,6 @@ CORE += core/model/block.h
 CORE += core/model/build.c
 CORE += core/model/delta/delta.c
 CORE += core/model/delta/delta.h
-CORE += core/model/given.c
 CORE += core/model/heads.c
 CORE += core/model/heads.h
 CORE += core/model/history.c

@@ -109,8 +109,8 @@ typedef struct mf_moe_out {
     mf_tensor *score;     /* [T,E] scores for selection; NULL: prob was used, or the
                            * router selected */
     mf_tensor *x;         /* [T,d] f32 input of the router, kept; NULL unless traced */
-    /* [T,E] f32 input: 0 where the token may choose the expert, else -inf. At least k experts of
-     * a token are 0. Gates and probabilities are those of the router. NULL unless requested.
+    /* [T,E] f32 input: 0 where the token may choose the expert, else -inf. At least k experts
+     * of a token are 0. Gates and probabilities are those of the router. NULL unless requested.
      * wished: [R] i32, what the router would choose without it, kept; metric node. */
     mf_tensor *given, *wished;
     /* attention node of the experts, with its inputs kept; NULL: none, or not requested */
@@ -137,10 +137,10 @@ mf_tensor *mf_moe_down(const mf_moe_layer *layer, const mf_moe_settings *s, mf_g
 mf_tensor *mf_moe_up(const mf_moe_layer *layer, const mf_moe_settings *s, mf_graph *g,
                      mf_tensor *y);
 
-/* Adds the inputs mf_moe_out.given and wished. score: the scores for selection, [T,E]. Returns
- * scores by which the given experts of a token are chosen, best first; a score of -inf, by which
- * a router excludes an expert, excludes no given one. score NULL: the router chose itself, and
- * the graph fails. */
+/* Adds mf_moe_out.given and wished. score: the scores for selection, [T,E]. Returns scores by
+ * which the given experts of a token are chosen, best first. A score of -inf, by which a router
+ * excludes an expert, excludes no given one. score NULL: the graph fails, because the router
+ * chose itself. */
 mf_tensor *mf_moe_given(mf_graph *g, const mf_router_in *in, mf_tensor *score, mf_moe_out *out);
 
 /* Adds only the router and its choice, not capacity and experts. Returns the graph's status. */

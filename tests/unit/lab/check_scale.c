@@ -1,5 +1,5 @@
-/* Curves over compute of known a, b, c and speed-up: the fit finds them, the intervals cover them
- * as often as they say, and what seeds do not determine is not claimed. */
+/* Curves over compute of known a, b, c and speed-up: the fit finds them, the intervals cover
+ * them as often as they say, and what seeds do not determine is not claimed. */
 #include "check_main.h"
 
 #include <math.h>
@@ -101,8 +101,8 @@ START_TEST(identified)
 }
 END_TEST
 
-/* Coverage of 90 % intervals in 120 sets: the floor, the exponent, the speed-up, and the difference
- * at a size. The standard error of a share is .027. */
+/* Coverage of 90 % intervals in 120 sets: the floor, the exponent, the speed-up, and the
+ * difference at a size. The standard error of a share is .027. */
 START_TEST(coverage)
 {
     enum { SETS = 120 };
@@ -175,8 +175,8 @@ START_TEST(permuted)
 }
 END_TEST
 
-/* The page of an identified fit: what is extrapolated is called so, and the numbers are those of
- * the fit. */
+/* The page of an identified fit: what is extrapolated is called so, and the numbers are those
+ * of the fit. */
 START_TEST(page)
 {
     static const char *const names[] = {"base", "other"};

@@ -141,7 +141,7 @@ static int gather(scales *x, mf_scale_data *d)
     *d = (mf_scale_data){.sizes = x->n, .seeds = seeds, .baseline = -1};
     for (int r = 0; r < most; r++) {
         if (!complete(x, r)) {
-            mf_log(MF_LOG_WARN, "%s has no result at a size, so it is left out of the curves",
+            mf_log(MF_LOG_WARN, "%s has no result at a size, so the curves are without it",
                    first->routers[r].name);
             continue;
         }

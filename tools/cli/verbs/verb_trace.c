@@ -1,5 +1,6 @@
 /* moefw trace record|replay|import|diff: records the routing of a run, replays it, reads routes
- * of inference engines, and compares two records. The exit status of a comparison says whether a real difference was found. */
+ * of inference engines, and compares two records. The exit status of a comparison says whether
+ * a real difference was found. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* lab/scale/bootstrap.c: the fit of the means, its intervals over seeds, and what of it the seeds
- * determine. Each draw fits again, so the intervals hold the doubt about a, c and the weights'
+/* lab/scale/bootstrap.c: the fit of the means, its intervals over seeds, and what of it the
+ * seeds determine. Each draw fits again, so the intervals hold the doubt about a, c and the
  * means together. */
 #include "lab/scale/scale.h"
 

@@ -1,6 +1,6 @@
-/* lab/scale/fit.c: the form of the losses by variable projection. For a given exponent the floor
- * and the factors follow from linear equations, which have a solution in closed form: so a
- * grid of exponents finds the least squares without a start value. */
+/* lab/scale/fit.c: the form of the losses by variable projection. For a given exponent the
+ * floor and the factors follow from linear equations, which have a solution in closed form: so
+ * a grid of exponents finds the least squares without a start value. */
 #include "lab/scale/scale.h"
 
 #include <math.h>

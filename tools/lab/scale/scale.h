@@ -5,15 +5,15 @@
  *
  *     L_r(C) = a + b_r C^-c
  *
- * with a common floor a and exponent c, fitted to the means of each size by variable projection:
- * for each c of a grid in (0, 1], a and b_r are a weighted linear least squares problem; weights
- * are 1 / se^2 of each size. The intervals are percentiles of a bootstrap: seeds are drawn with
- * replacement within each size, the same ones for all routers, and deviations of the drawn means
- * are multiplied by sqrt(n / (n - 1)), without which n seeds would look too sure.
+ * with a common floor a and exponent c, fitted to the means of each size by variable
+ * projection: for each c in (0, 1], a and b_r are a weighted linear least squares problem;
+ * weights are 1 / se^2 of each size. The intervals are percentiles of a bootstrap: seeds are
+ * drawn with replacement within each size, the same ones for all routers, and deviations of the
+ * drawn means are multiplied by sqrt(n / (n - 1)), without which n seeds would look too sure.
  *
- * The speed-up of a router at a size is k = C' / C, where C' is the compute at which the baseline
- * reaches the router's loss, on the baseline's measured curve, which is linear in ln C between
- * two sizes. */
+ * The speed-up of a router at a size is k = C' / C, where C' is the compute at which the
+ * baseline reaches the router's loss, on the baseline's measured curve, which is linear in ln C
+ * between two sizes. */
 #ifndef MF_LAB_SCALE_H
 #define MF_LAB_SCALE_H
 
@@ -58,8 +58,8 @@ typedef struct mf_scaling {
     mf_scale_router *router; /* [routers] */
 } mf_scaling;
 
-/* Fits. With one seed there are no intervals, and nothing is identified. The arrays of data must
- * outlive the result. MF_EINVAL for sizes outside 3 .. MF_SCALE_SIZES; MF_ENOMEM. Free with
+/* Fits. With one seed there are no intervals, and nothing is identified. The arrays of data
+ * must outlive the result. MF_EINVAL for sizes outside 3 .. MF_SCALE_SIZES; MF_ENOMEM. Free with
  * mf_scale_free. */
 int mf_scale_new(const mf_scale_data *data, mf_scaling **ret);
 void mf_scale_free(mf_scaling *s);

@@ -1,6 +1,6 @@
 /* lab/serve/completions.c: answers a request for completions. A prompt that is scored runs
- * once, as a whole (generate/score.h), and log p of each token is taken from the same numbers that
- * moefw eval --tasks adds up; an answer is drawn as moefw generate draws it.
+ * once, as a whole (generate/score.h), and log p of each token is taken from the same numbers
+ * that moefw eval --tasks adds up; an answer is drawn as moefw generate draws it.
  *
  * The arrays of logprobs have an entry for each token of the text that is returned. The first
  * token of a prompt has no probability: its entries are null. The token of the greatest

@@ -1,5 +1,5 @@
-/* lab/trace/npy.h: arrays of whole numbers as other programs send them: the format .npy of NumPy,
- * or raw little-endian int32. */
+/* lab/trace/npy.h: arrays of whole numbers as other programs send them: the format .npy of
+ * NumPy, or raw little-endian int32. */
 #ifndef MF_LAB_NPY_H
 #define MF_LAB_NPY_H
 
@@ -15,8 +15,8 @@ typedef struct mf_npy {
     int32_t *data; /* [count], row by row */
 } mf_npy;
 
-/* Reads n bytes in the format .npy (versions 1 to 3) with elements u1, i2, u2 or i4, little-endian
- * and in the order of C. where: for messages. MF_EINPUT, MF_ENOMEM. The caller frees data with
+/* Reads n bytes in the format .npy (versions 1 to 3) with elements u1, i2, u2 or i4,
+ * little-endian and in the order of C. where: for messages. MF_EINPUT, MF_ENOMEM. The caller frees data with
  * mf_free. */
 int mf_npy_read(const char *where, const char *bytes, size_t n, mf_npy *ret);
 /* Reads raw int32; the result has rank 1. MF_EINPUT if n is no multiple of 4. */

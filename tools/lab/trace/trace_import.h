@@ -25,11 +25,11 @@ typedef struct mf_imported_routes {
  *   Megatron  prompt_tokens, generated_tokens, moe_topk_indices and if it is there
  *             prompt_moe_topk_indices ([tokens, MoE layers, k])
  *
- * An array may also be nested JSON lists, or base64 of .npy in all forms. vLLM and SGLang have a
- * row for each layer of the model, Megatron for each layer with experts. MF_EINPUT with the line,
- * the token and the layer if shapes do not fit, an id is outside the vocabulary or the experts,
- * an expert stands twice, or all experts of a token are 0, which means that the engine did not
- * record it. */
+ * An array may also be nested JSON lists, or base64 of .npy in all forms. vLLM and SGLang have
+ * a row for each layer of the model, Megatron for each layer with experts. MF_EINPUT with the
+ * line, the token and the layer if shapes do not fit, an id is outside the vocabulary or the
+ * experts, an expert stands twice, or all experts of a token are 0, which means that the engine
+ * did not record it. */
 int mf_trace_import(mf_routes_from from, const char *path, const mf_model *m, const char *run,
                     int64_t step, const char *out, mf_imported_routes *ret);
 

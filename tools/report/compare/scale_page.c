@@ -1,6 +1,6 @@
 /* report/compare/scale_page.c: the curves of routers over compute. What was measured stands
- * first; the common form only where the seeds determine it; what lies beyond the largest size is
- * dashed, has its interval, and is called extrapolated. */
+ * first; the common form only where the seeds determine it; what lies beyond the largest size
+ * is dashed, has its interval, and is called extrapolated. */
 #include "report/compare/scale_page.h"
 
 #include <math.h>
