@@ -59,8 +59,8 @@ typedef struct mf_scaling {
 } mf_scaling;
 
 /* Fits. With one seed there are no intervals, and nothing is identified. The arrays of data
- * must outlive the result. MF_EINVAL for sizes outside 3 .. MF_SCALE_SIZES; MF_ENOMEM. Free with
- * mf_scale_free. */
+ * must outlive the result. MF_EINVAL for sizes outside 3 .. MF_SCALE_SIZES; MF_ENOMEM. Free
+ * with mf_scale_free. */
 int mf_scale_new(const mf_scale_data *data, mf_scaling **ret);
 void mf_scale_free(mf_scaling *s);
 

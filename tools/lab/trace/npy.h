@@ -16,8 +16,8 @@ typedef struct mf_npy {
 } mf_npy;
 
 /* Reads n bytes in the format .npy (versions 1 to 3) with elements u1, i2, u2 or i4,
- * little-endian and in the order of C. where: for messages. MF_EINPUT, MF_ENOMEM. The caller frees data with
- * mf_free. */
+ * little-endian and in the order of C. where: for messages. MF_EINPUT, MF_ENOMEM. The caller
+ * frees data with mf_free. */
 int mf_npy_read(const char *where, const char *bytes, size_t n, mf_npy *ret);
 /* Reads raw int32; the result has rank 1. MF_EINPUT if n is no multiple of 4. */
 int mf_npy_read_raw(const char *where, const char *bytes, size_t n, mf_npy *ret);
