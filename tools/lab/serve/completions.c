@@ -13,6 +13,7 @@
 
 #include "base/error.h"
 #include "base/mem.h"
+#include "base/text/utf8.h"
 #include "generate/score.h"
 
 /* A token of the returned text, and its probability. */
@@ -241,6 +242,8 @@ static bool same_text(const choice *a, int32_t x, int32_t y)
     size_t n, m;
     const mf_tokenizer *t = a->s->run->session->tokenizer;
     const char *p = mf_serve_token(t, x, &n), *q = mf_serve_token(t, y, &m);
+    /* JSON has one text for all that is no UTF-8 */
+    if (mf_utf8_check(p, n) < n && mf_utf8_check(q, m) < m) return true;
     return n == m && memcmp(p, q, n) == 0;
 }
 
