@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/file/io.h"
 #include "base/text/shown.h"
+#include "base/text/wrap.h"
 #include "report/page/report_parts.h"
 #include <moefw/version.h>
 
@@ -54,35 +55,36 @@ void mf_scale_print(const mf_scaling *s, const mf_scale_view *v, FILE *out)
     fprintf(out,
             "%d sizes, %d seeds, %g tokens for each active parameter, train.lr %g at all\n", n,
             s->data.seeds, v->ratio, v->lr);
-    fprintf(out, "%-20s %8s %9s  %-23s %s\n", "router", "dim", "loss", "difference",
+    fprintf(out, "%-18s %6s %8s  %-26s %s\n", "router", "dim", "loss", "difference",
             "speed-up (90 %)");
     for (int r = 0; r < R; r++) {
         const mf_scale_router *x = &s->router[r];
         for (int i = 0; i < n; i++) {
-            fprintf(out, "%-20.20s %8lld %9.4f", mf_shown(i == 0 ? v->names[r] : ""),
+            fprintf(out, "%-18.18s %6lld %8.4f", mf_shown(i == 0 ? v->names[r] : ""),
                     (long long)v->width[i], x->loss[i]);
             if (r == base)
-                fprintf(out, "  baseline, %.3f nats for each factor e of compute\n",
-                        s->slope[i]);
+                fprintf(out, "  baseline, slope %.3f\n", s->slope[i]);
             else
-                fprintf(out, "  %-23s %s\n",
+                fprintf(out, "  %-26s %s\n",
                         range_text(diff, sizeof diff, x->diff[i], "%+.4f", ""),
                         range_text(speed, sizeof speed, x->speed[i], "%.2f",
                                    x->beyond[i] ? "*" : ""));
         }
         if (r != base)
-            fprintf(out, "%-20s slope of ln speed-up over ln C: %s\n", "",
+            fprintf(out, "%-18s slope of ln speed-up over ln C: %s\n", "",
                     range_text(diff, sizeof diff, x->trend, "%+.3f", ""));
         if (r != base && s->identified)
-            fprintf(out, "%-20s speed-up by the common form: %s\n", "",
+            fprintf(out, "%-18s speed-up by the common form: %s\n", "",
                     range_text(speed, sizeof speed, x->joint, "%.2f", ""));
         if (s->identified)
-            fprintf(out, "%-20s extrapolated to %d C: %s\n", "", (int)MF_SCALE_REACH,
+            fprintf(out, "%-18s extrapolated to %d C: %s\n", "", (int)MF_SCALE_REACH,
                     range_text(diff, sizeof diff, x->ahead, "%.4f", ""));
     }
     form_text(s, form, sizeof form);
-    fprintf(out, "%s\n", form);
-    fprintf(out, "* beyond the measured curve of the baseline, by its last piece\n");
+    mf_wrap_line(out, 2, "%s", form);
+    mf_wrap_line(out, 2,
+                 "slope: nats that the baseline gains by each factor e of compute; *: "
+                 "beyond its measured curve, by its last piece");
 }
 
 /* ---- JSON ---- */
