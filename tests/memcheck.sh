@@ -18,7 +18,7 @@ verbs=' '
 
 # check ARGUMENT...: the exit status of valgrind for errors is 99
 check() {
-    timeout "${MOEFW_CHECK_SECONDS:-600}" valgrind -q --trace-children=yes --trace-children-skip='*/sh,*/cc,*/gcc' \
+    timeout --preserve-status "${MOEFW_CHECK_SECONDS:-600}" valgrind -q --trace-children=yes --trace-children-skip='*/sh,*/cc,*/gcc' \
         --error-exitcode=99 "$program" "$@" >out 2>log </dev/null
     status=$?
     case $verbs in *" $1 "*) ;; *) verbs="$verbs$1 " ;; esac
@@ -81,6 +81,20 @@ few='-t 1 -q --batches 1 --set data.path=builtin:topics?bytes=4000 --set model.s
     check swap imported --router linear --match 1 -o near $few
 }
 check generate imported -p All -n 2 -t 1 -q
+# What asks the server, which ends well when its time is over.
+client() {
+    until port=$(sed -n 's/.*"port":\([0-9]*\).*/\1/p' out) && [ -n "$port" ]; do sleep 1; done
+    bash -c 'exec 9<>"/dev/tcp/127.0.0.1/$0"
+        printf "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s" "${#1}" "$1" >&9
+        cat <&9' "$port" '{"prompt":[[1,5,7],[3]],"echo":true,"logprobs":2,"temperature":0,"max_tokens":1}' >answered
+}
+: >out
+client &
+given=${MOEFW_CHECK_SECONDS-} MOEFW_CHECK_SECONDS=${MOEFW_SERVE_SECONDS:-60}
+check serve imported --port 0 --json -t 1
+MOEFW_CHECK_SECONDS=$given
+wait
+grep -q '"choices"' answered || { echo "FAIL  serve did not answer"; failed=1; }
 check export hf rounded -o back -t 1 -q
 check export gguf imported -o imported.gguf -t 1 -q
 

@@ -122,6 +122,7 @@ static mf_tensor *blocks(mf_model *m, mf_model_graph *mg, mf_tensor *x)
                                       .labels = m->dims.labels,
                                       .history = cache ? &history : NULL,
                                       .keep = mg->shape.want_prob,
+                                      .given = mg->shape.given != NULL,
                                       .attention = mg->shape.want_attention > 0,
                                       .outputs =
                                           mg->shape.mode != MF_MODE_GENERATE &&
@@ -157,7 +158,8 @@ static void inputs(const mf_model *m, mf_model_graph *mg)
         mf_tasks_inputs(m, mg);
     else if (s->mode != MF_MODE_GENERATE)
         mg->targets = mf_graph_input(g, "targets", MF_I32, rows);
-    if (s->mode == MF_MODE_GENERATE) mg->last = mf_graph_input(g, "last", MF_I32, batch);
+    if (s->mode == MF_MODE_GENERATE && !s->want_logits)
+        mg->last = mf_graph_input(g, "last", MF_I32, batch);
     if (s->try_heads)
         mg->head_mask =
             mf_graph_input(g, "head_mask", MF_F32,
@@ -271,7 +273,7 @@ static void build(mf_model *m, mf_model_graph *mg)
     m->env->sequence_ids = mg->sequence_ids;
     x = blocks(m, mg, x);
     if (m->config->model.norm_place != MF_NORM_POST) x = mf_block_norm(m, g, "norm", x, true);
-    if (s->mode == MF_MODE_GENERATE) x = mf_gather_rows(g, x, mg->last);
+    if (mg->last) x = mf_gather_rows(g, x, mg->last);
     if (mg->by_row) x = mf_block_pool(m, mg, x);
     if (m->config->model.head_dropout > 0) x = mf_dropout(g, x, m->config->model.head_dropout);
     if (mg->by_row) {

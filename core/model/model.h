@@ -185,12 +185,23 @@ const char *mf_cache_name(char out[MF_CACHE_NAME], int32_t layer, int32_t group,
 
 typedef enum mf_mode { MF_MODE_TRAIN, MF_MODE_EVAL, MF_MODE_GENERATE } mf_mode;
 
+/* Experts of tokens that a caller gives, while the routers give the gates. */
+struct mf_batch;
+struct mf_model_graph;
+typedef struct mf_given_routes {
+    void *self;
+    /* Fills mf_moe_out.given of all layers. mf_batch_feed calls it with the batch. */
+    void (*fill)(void *self, const struct mf_batch *b, struct mf_model_graph *mg);
+} mf_given_routes;
+
 typedef struct mf_model_shape {
     mf_mode mode;
     int32_t batch, seq;
-    bool masked;      /* some tokens are padding: adds the mask input */
-    bool packed;      /* a sequence holds several documents: adds the since input */
-    bool want_logits; /* keep the logits; MF_MODE_GENERATE always keeps them */
+    bool masked; /* some tokens are padding: adds the mask input */
+    bool packed; /* a sequence holds several documents: adds the since input */
+    /* keep the logits; MF_MODE_GENERATE always keeps them: of the tokens `last`, or with
+     * want_logits of all tokens */
+    bool want_logits;
     bool want_hidden; /* keep the residual stream behind the first and the last block */
     bool want_prob;   /* keep prob, chosen, admitted, gate of each MoE layer */
     /* > 0: keep the attention weights of the first want_attention tokens (at most seq) of
@@ -201,7 +212,8 @@ typedef struct mf_model_shape {
     bool want_inputs; /* keep the inputs of gemms with parameters (mf_node_weight) */
     bool try_heads;   /* adds the head_mask input, which can remove heads in one run */
     const mf_moe_forced *forced; /* [n_moe] routing given by the caller; NULL: routers decide */
-    bool bf16_attention;         /* compute attention in bf16, as on a device that prefers
+    const mf_given_routes *given; /* experts given by the caller; NULL: routers decide */
+    bool bf16_attention;          /* compute attention in bf16, as on a device that prefers
                                   * bf16 (graph.h) */
     bool no_reuse;
     const mf_graph *arena_of; /* graph whose arena is reused (graph.h), or NULL */
@@ -251,7 +263,9 @@ typedef struct mf_model_graph {
     mf_tensor *kv_len;      /* [B] i32: cache_pos + tokens of this run; NULL without cache */
     mf_tensor *rope_factor; /* [rotated / 2] f32 (model/rope.h); NULL: no scaling */
     mf_tensor *head_mask;   /* [layers heads, 1] f32: 0 removes a head; NULL unless try_heads */
-    mf_tensor *last; /* [B] i32: row of the token whose logits are computed; MF_MODE_GENERATE */
+    /* [B] i32: row of the token whose logits are computed; only in MF_MODE_GENERATE without
+     * want_logits */
+    mf_tensor *last;
     mf_tensor *loss, *task_loss; /* scalars, kept; NULL in MF_MODE_GENERATE */
     /* wants_rows: a plugin reads the losses of tokens. row_loss is then [T] or [B], the losses
      * of the rows that the first task counts; NULL: the task has no such losses. */

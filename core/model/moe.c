@@ -110,6 +110,13 @@ static mf_tensor *choose(const mf_moe_layer *layer, const mf_moe_settings *s, mf
                          const mf_router_in *in, mf_moe_out *out)
 {
     mf_routing *r = &out->routing;
+    if (s->given && (r->dispatch || r->expert)) {
+        mf_graph_fail(
+            g, MF_ECONFIG,
+            "train.routes = trace: expected a router that leaves the choice of experts "
+            "to core, found one that chooses itself");
+        return NULL;
+    }
     if (r->dispatch) return mf_soft_choose(g, r);
     if (!r->prob && r->logits) r->prob = mf_softmax(g, r->logits);
     if (r->expert) {
@@ -128,6 +135,7 @@ static mf_tensor *choose(const mf_moe_layer *layer, const mf_moe_settings *s, mf
     mf_tensor *score = selection_score(layer, g, r);
     mf_moe_scores_count(layer, s->plugins, g, in, r, score);
     if (r->score || layer->select_bias) out->score = score;
+    if (s->given) score = mf_moe_given(g, in, score, out);
     r->chosen = mf_route_select(g, score, in->mask, r->top_k);
     return gates_of(s, g, out, NULL, r->top_k);
 }

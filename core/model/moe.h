@@ -59,6 +59,7 @@ typedef struct mf_moe_settings {
     const mf_history *history;
     /* routing that the caller sets for this layer; NULL: the router decides */
     const struct mf_moe_forced *forced;
+    bool given; /* adds the input mf_moe_out.given */
 } mf_moe_settings;
 
 /* Routing that the caller sets: it fills mf_moe_out.forced before each run. The router is still
@@ -108,6 +109,10 @@ typedef struct mf_moe_out {
     mf_tensor *score;     /* [T,E] scores for selection; NULL: prob was used, or the
                            * router selected */
     mf_tensor *x;         /* [T,d] f32 input of the router, kept; NULL unless traced */
+    /* [T,E] f32 input: 0 where the token may choose the expert, else -inf. At least k experts
+     * of a token are 0. Gates and probabilities are those of the router. NULL unless requested.
+     * wished: [R] i32, what the router would choose without it, kept; metric node. */
+    mf_tensor *given, *wished;
     /* attention node of the experts, with its inputs kept; NULL: none, or not requested */
     const mf_node *attention;
 } mf_moe_out;
@@ -131,6 +136,12 @@ mf_tensor *mf_moe_down(const mf_moe_layer *layer, const mf_moe_settings *s, mf_g
                        mf_tensor *x);
 mf_tensor *mf_moe_up(const mf_moe_layer *layer, const mf_moe_settings *s, mf_graph *g,
                      mf_tensor *y);
+
+/* Adds mf_moe_out.given and wished. score: the scores for selection, [T,E]. Returns scores by
+ * which the given experts of a token are chosen, best first. A score of -inf, by which a router
+ * excludes an expert, excludes no given one. score NULL: the graph fails, because the router
+ * chose itself. */
+mf_tensor *mf_moe_given(mf_graph *g, const mf_router_in *in, mf_tensor *score, mf_moe_out *out);
 
 /* Adds only the router and its choice, not capacity and experts. Returns the graph's status. */
 int mf_moe_choose(const mf_moe_layer *layer, const mf_moe_settings *settings, mf_graph *g,

@@ -83,6 +83,7 @@ void mf_batch_feed(const mf_batch *b, mf_model_graph *mg)
     }
     copy(mg->mask, b->mask, n);
     copy(mg->labels, b->labels, n);
+    if (mg->shape.given) mg->shape.given->fill(mg->shape.given->self, b, mg);
 }
 
 static double weight_of_positions(const mf_batch *b, bool masked)

@@ -15,7 +15,8 @@ typedef struct mf_train_job {
     mf_batch_source source; /* fill NULL: the caller of a step passes the batches of the step */
     bool masked;            /* batches may have padding */
     bool packed;            /* an example may hold several documents */
-    bool by_length;         /* batches of short examples run shorter graphs */
+    const mf_given_routes *given; /* experts of the batches' tokens; NULL: routers decide */
+    bool by_length;               /* batches of short examples run shorter graphs */
 } mf_train_job;
 
 #endif

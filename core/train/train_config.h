@@ -67,9 +67,11 @@ typedef struct mf_train_config {
      * 0: none */
     double time_limit;
     int64_t stop_at;
-    int64_t on_usr1;    /* mf_on_usr1 */
-    int64_t dtype;      /* mf_dtype that gemms read: MF_F32 or MF_BF16 */
-    const char *from;   /* run that supplies the initial weights; "": none */
+    int64_t on_usr1;  /* mf_on_usr1 */
+    int64_t dtype;    /* mf_dtype that gemms read: MF_F32 or MF_BF16 */
+    const char *from; /* run that supplies the initial weights; "": none */
+    int64_t routes;   /* experts of tokens: 0 by the router, 1 by the trace routes_from */
+    const char *routes_from;
     const char *freeze; /* patterns of frozen parameters; "": none */
     int64_t recompute;  /* mf_recompute: 0 none, 1 light, 2 block */
     const char *device;

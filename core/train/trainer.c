@@ -24,6 +24,7 @@ static int build_graph(mf_trainer *t)
                                   .seq = (int32_t)job->model->config->model.seq,
                                   .masked = job->masked,
                                   .packed = job->packed,
+                                  .given = job->given,
                                   .want_logits = mf_model_tasks(job->model) > 0,
                                   .payload = {.in = sizeof(mf_update_now),
                                               .out = sizeof(double),

@@ -138,10 +138,7 @@ int mf_run_usual(const char *dir, mf_generation *ret)
     return rc;
 }
 
-/* Whether a token ends a text. An imported run uses the end tokens in the files of the
- * import. If there are none, and the files did not decide this, it is the end token of
- * the tokenizer. */
-static bool ends(const moefw_run *run, int32_t id)
+bool mf_run_ends(const moefw_run *run, int32_t id)
 {
     const mf_tokenizer *tokenizer = run->session->tokenizer;
     for (int i = 0; i < run->usual.n_ends; i++)
@@ -158,7 +155,7 @@ static int write_tokens(moefw_run *run, const float *logits, int64_t most, const
         const int32_t id = mf_sampler_draw(run->sampler, logits, past, n_past, run->drawn++);
         if (id < 0)
             return mf_fail(MF_ENONFINITE, "token %lld: no logit is finite", (long long)i + 1);
-        if (ends(run, id) || tell(l, id) != 0) break;
+        if (mf_run_ends(run, id) || tell(l, id) != 0) break;
         if (i + 1 == most) break;
         int rc = mf_generator_feed(run->generator, &id, 1, &logits);
         if (rc != MF_OK) return rc;

@@ -135,6 +135,10 @@ int mf_run_encode(const moefw_run *run, const char *text, size_t n, bool begins,
 /* Makes run->generator and run->sampler if they are missing, and sets the options of
  * the sampler. */
 int mf_run_generator(moefw_run *run, const moefw_sampling *s);
+/* Whether a token ends a text. An imported run uses the end tokens in the files of the
+ * import. If there are none, and the files did not decide this, it is the end token of
+ * the tokenizer. */
+bool mf_run_ends(const moefw_run *run, int32_t id);
 /* Continues the text with n tokens, which must be in the vocabulary, and then with generated
  * tokens, as moefw_run_generate_tokens does. MF_EUSAGE if n is 0. */
 int mf_run_continue(moefw_run *run, const int32_t *tokens, size_t n, const moefw_sampling *s,

@@ -6,6 +6,7 @@
 #include <string.h>
 #include "base/error.h"
 #include "base/mem.h"
+#include "generate/score.h"
 
 enum { WINDOW = 50 }; /* number of words: a word and the 49 after it */
 
@@ -173,16 +174,6 @@ int mf_repetition_of(int n_texts, const mf_piece_of_text *texts, mf_repetition *
 
 /* ---- likelihood ---- */
 
-static double log_share(const float *logits, int32_t vocab, int32_t id)
-{
-    double most = -INFINITY, sum = 0;
-    for (int32_t i = 0; i < vocab; i++)
-        most = fmax(most, (double)logits[i]);
-    for (int32_t i = 0; i < vocab; i++)
-        sum += exp((double)logits[i] - most);
-    return (double)logits[id] - most - log(sum);
-}
-
 /* Checks all ids first. The generator would not check the last id, which it never receives. It
  * would check each other id only after the probability of this id was read. */
 static int check_ids(const int32_t *ids, int64_t n, int32_t vocab)
@@ -205,7 +196,7 @@ int mf_log_likelihood(mf_generator *g, int32_t vocab, const int32_t *prompt, int
     mf_generator_reset(g);
     rc = mf_generator_feed(g, prompt, n_prompt, &logits);
     for (int64_t i = 0; rc == MF_OK && i < n; i++) {
-        sum += log_share(logits, vocab, ids[i]);
+        sum += mf_log_share(mf_log_sum_of(logits, vocab), logits[ids[i]]);
         if (i + 1 < n) rc = mf_generator_feed(g, &ids[i], 1, &logits);
     }
     *ret = sum;

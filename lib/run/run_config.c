@@ -132,6 +132,15 @@ static void judge_train(mf_config_faults *j, const mf_config *c)
     if (t->patience > 0 && t->eval_every == 0 && t->eval_epochs == 0)
         mf_config_fault(j, "train", "patience", "train.eval_every", NULL,
                         "expected validations on the way (eval_every or eval_epochs above 0)");
+    if (t->routes && t->routes_from[0] == '\0')
+        mf_config_fault(j, "train", "routes", "train.routes_from", NULL,
+                        "expected train.routes_from = FILE, the trace of the routes");
+    if (!t->routes && t->routes_from[0] != '\0')
+        mf_config_fault(j, "train", "routes_from", "train.routes", NULL,
+                        "expected train.routes = trace with it");
+    if (t->routes && c->data.packing)
+        mf_config_fault(j, "train", "routes", "data.packing", NULL,
+                        "expected data.packing = no: a record begins with its sequence");
     if (!good_device(t->device))
         mf_config_fault(j, "train", "device", NULL, NULL,
                         "expected cpu, cuda or cuda:N, found '%s'", t->device);

@@ -2,6 +2,7 @@
  * functions of the owner that the loop calls. */
 #include "run/training_internal.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "run/start.h"
 
@@ -30,6 +31,7 @@ static void free_training(void *self)
 {
     mf_training *g = self;
     mf_state_free(g->resumed);
+    mf_routes_close(g->routes);
     mf_free(g);
 }
 
@@ -40,6 +42,7 @@ static int add_observers(mf_training *g)
 {
     mf_trainer *t = g->loop;
     int rc = mf_observe_routing(t);
+    if (rc == MF_OK) rc = mf_observe_routes(t, g->routes);
     if (rc == MF_OK) rc = mf_observe_heads(t);
     if (rc == MF_OK) rc = mf_observe_predictions(t);
     if (rc == MF_OK) rc = mf_observe_gradients(t);
@@ -72,10 +75,20 @@ mf_train_job mf_training_job(const mf_session *s)
                           .by_length = mf_session_by_length(s)};
 }
 
+static int open_routes(mf_training *g)
+{
+    const char *path = g->session->config->train.routes_from;
+    const int rc = mf_routes_open(path, g->session->model, &g->routes);
+    if (rc == MF_OK)
+        mf_log(MF_LOG_INFO, "routes of %lld sequences from %s; gates are the router's",
+               (long long)mf_routes_sequences(g->routes), path);
+    return rc;
+}
+
 static int open_loop(mf_training *g)
 {
     mf_session *s = g->session;
-    const mf_train_job job = mf_training_job(s);
+    mf_train_job job = mf_training_job(s);
     const mf_trainer_owner owner = {.self = g,
                                     .recall = g->options.resume ? mf_training_recall : NULL,
                                     .judge = mf_training_judge,
@@ -84,7 +97,9 @@ static int open_loop(mf_training *g)
                                     .should_save = should_save,
                                     .free = free_training};
     const bool starts = !g->options.resume && s->config->train.from[0] != '\0';
-    const int rc = starts ? mf_start_from(s) : MF_OK;
+    int rc = starts ? mf_start_from(s) : MF_OK;
+    if (rc == MF_OK && s->config->train.routes) rc = open_routes(g);
+    if (g->routes) job.given = mf_routes_given(g->routes);
     return rc == MF_OK ? mf_trainer_new(&job, g->options.world, &owner, &g->loop) : rc;
 }
 
@@ -97,6 +112,7 @@ int mf_training_new(mf_session *s, const mf_training_options *options, mf_traine
     g->saved = -1;
     int rc = open_loop(g);
     if (rc != MF_OK) {
+        mf_routes_close(g->routes);
         mf_free(g);
         return rc;
     }

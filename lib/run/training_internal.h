@@ -12,6 +12,7 @@ typedef struct mf_training {
     mf_session *session;
     mf_training_options options;
     mf_evaluation *evaluation; /* one of the observers */
+    mf_routes *routes;         /* train.routes = trace, else NULL */
     mf_state *resumed;         /* state from the checkpoint; set between mf_training_new
                                 * and begin */
     int64_t saved;             /* step of the newest checkpoint since begin, or -1 */

@@ -6,9 +6,12 @@
 #ifndef MF_RUN_OBSERVERS_H
 #define MF_RUN_OBSERVERS_H
 
+#include "run/routes/routes.h"
 #include "run/training.h"
 
-int mf_observe_routing(mf_trainer *t);     /* statistics of layers, assignments over capacity */
+int mf_observe_routing(mf_trainer *t); /* statistics of layers, assignments over capacity */
+/* train.routes = trace: how far the router agrees. from NULL: no observer is needed. */
+int mf_observe_routes(mf_trainer *t, mf_routes *from);
 int mf_observe_heads(mf_trainer *t);       /* gates, entropy, gradients, importance of heads */
 int mf_observe_predictions(mf_trainer *t); /* predictions for examples, during training */
 int mf_observe_traces(mf_trainer *t);      /* trace.every: routing of validation batches */

@@ -11,6 +11,7 @@ static const char *const muon_scales[] = {"match_rms", "original", NULL};
 static const char *const schedules[] = {"cosine", "linear", "constant", "step", "wsd", NULL};
 const char *const mf_config_dtypes[] = {"f32", "bf16", NULL};             /* mf_dtype */
 static const char *const recomputed[] = {"none", "light", "block", NULL}; /* mf_recompute */
+static const char *const routes[] = {"router", "trace", NULL};
 static const char *const bests[] = {"loss",    "accuracy", "macro_f1", "mse",
                                     "pearson", "spearman", NULL};
 static const char *const on_usr1[] = {"save", "stop", NULL}; /* mf_on_usr1 */
@@ -107,6 +108,10 @@ static const mf_option train_options[] = {
                    "f32"),
     MF_OPTION_STR(mf_train_config, from, "",
                   "run whose newest weights this one begins with; empty: drawn by the seed"),
+    MF_OPTION_ENUM(mf_train_config, routes, "router", routes,
+                   "who chooses the experts of training tokens: the router, or a trace, with "
+                   "the router's gates: moefw-trace(5)"),
+    MF_OPTION_STR(mf_train_config, routes_from, "", "the trace of train.routes"),
     MF_OPTION_STR(mf_train_config, freeze, "",
                   "what does not change, as attention.*, embed.weight: patterns of names of "
                   "parameters and "
@@ -190,7 +195,7 @@ static const mf_option calls_options[] = {
                    "command with status 4; 0: never"),
     MF_END_OPTIONS};
 
-static const char *const files[] = {"from", NULL};
+static const char *const files[] = {"from", "routes_from", NULL};
 /* The local keys: settings of the machine, of its queue, and of the user's display. */
 static const char *const local_train[] = {"device",  "threads", "time_limit",
                                           "stop_at", "on_usr1", NULL};

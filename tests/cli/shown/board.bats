@@ -59,6 +59,24 @@ small() {
     [ "$(cat notes.html)" = mine ]
 }
 
+@test "the filter shows the rows with every word, without network and without a server" {
+    grep -q '<div class="filter" hidden data-words="same bits|' board/board.html
+    CHROMIUM=$(command -v chromium || command -v chromium-browser || true)
+    [ -n "$CHROMIUM" ] || skip "Chromium is not installed (package: chromium)"
+    # rows WORDS: the routers that are shown, and what the page says of them
+    rows() {
+        HOME=$PWD "$CHROMIUM" --headless --no-sandbox --disable-gpu --user-data-dir="$PWD/chromium" --dump-dom \
+            "file://$PWD/board/board.html#rows=$1" 2>/dev/null >dom
+        grep -E '^<tr( style="")?><td' dom | sed 's/.*<td class="h">//; s/<.*//' >routers
+        grep -o '<output>[^<]*' dom | sed 's/<output>//'
+    }
+    [ "$(rows mlp)" = "2 of 7 rows" ]
+    [ "$(sort -u routers)" = mlp ]
+    [ "$(rows '%22same%20bits%22%20-hash')" = "2 of 7 rows" ]
+    [ "$(grep -c linear routers)" -eq 2 ]
+    [ "$(rows '%22checked%20only%22')" = "4 of 7 rows" ]
+}
+
 @test "a folder without results, and one that does not exist" {
     mkdir -p empty
     run "$MOEFW" board empty

@@ -11,6 +11,7 @@
 #include "base/thread/parallel.h"
 #include "base/text/shown.h"
 #include "cli/cli.h"
+#include "cli/scale/scale.h"
 #include "lab/compare/compare.h"
 #include "lab/compare/compare_search.h"
 #include "lab/result/result.h"
@@ -116,6 +117,18 @@ static const mf_cli_option options[] = {
     {.name = "halving",
      .kind = MF_CLI_FLAG,
      .help = "search: begin with short runs, keep a third, three times as long, and so on"},
+    {.name = "scale",
+     .kind = MF_CLI_TEXT,
+     .arg = "DIM,DIM,DIM...",
+     .help =
+         "the same at 3 to 8 values of model.dim, with curves of the loss over compute and the "
+         "speed-up of each router"},
+    {.name = "scale-tokens",
+     .kind = MF_CLI_REAL,
+     .arg = "R",
+     .lo = 1e-6,
+     .hi = 1e9,
+     .help = "--scale: training tokens for each active parameter of a size (20)"},
     {.name = "out",
      .letter = 'o',
      .kind = MF_CLI_TEXT,
@@ -418,7 +431,9 @@ static void foretell(const mf_compare *c)
            c->margin.value / mf_equal_margin(c->spec->seeds, level, 0.8));
 }
 
-static int compare(const mf_cli *cli, const mf_compare_spec *s, watcher *w, int *ret_signal)
+/* Makes a comparison, shows it, and leaves it open in *ret, also after a failure. */
+static int compare_open(const mf_cli *cli, const mf_compare_spec *s, watcher *w,
+                        int *ret_signal, bool shown, mf_compare **ret)
 {
     mf_compare *c;
     const mf_compare_watch watch = {w, on_began, on_ended, on_tick, should_stop};
@@ -435,8 +450,34 @@ static int compare(const mf_cli *cli, const mf_compare_spec *s, watcher *w, int 
     rc = mf_compare_run_all(c, &watch, ret_signal);
     mf_progress_end(w->progress);
     w->progress = NULL;
-    if (rc == MF_OK) rc = show(cli, c);
+    if (rc == MF_OK && shown) rc = show(cli, c);
+    *ret = c;
+    return rc;
+}
+
+static int compare(const mf_cli *cli, const mf_compare_spec *s, watcher *w, int *ret_signal)
+{
+    mf_compare *c = NULL;
+    const int rc = compare_open(cli, s, w, ret_signal, true, &c);
     mf_compare_free(c);
+    return rc;
+}
+
+/* What --scale needs to make the comparison of a size. */
+typedef struct sized {
+    const mf_cli *cli;
+    watcher *w;
+    int *signal;
+} sized;
+
+static int compare_size(void *arg, const mf_compare_spec *s, mf_compare **ret)
+{
+    const sized *z = arg;
+    mf_compare_table *t = NULL;
+    int rc = compare_open(z->cli, s, z->w, z->signal, false, ret);
+    if (rc == MF_OK) rc = mf_compare_judge(*ret, &t);
+    if (rc == MF_OK) rc = mf_compare_write(t);
+    mf_compare_table_free(t);
     return rc;
 }
 
@@ -464,8 +505,10 @@ static int carry_out(const mf_cli *cli, const mf_compare_spec *s, const search_c
     watcher w = {.terminal = mf_terminal_of(stderr), .quiet = mf_cli_quiet(cli)};
     if (!w.terminal.live) w.quiet = true; /* the lines of the runs are sufficient progress */
     mf_signals_catch(NULL, false);
-    const int rc =
-        q->wanted ? search(cli, s, &q->spec, &w, ret_signal) : compare(cli, s, &w, ret_signal);
+    sized z = {cli, &w, ret_signal};
+    const int rc = mf_cli_count(cli, "scale") > 0 ? mf_scale_compare(cli, s, compare_size, &z)
+                   : q->wanted                    ? search(cli, s, &q->spec, &w, ret_signal)
+                                                  : compare(cli, s, &w, ret_signal);
     mf_signals_release();
     return rc;
 }
@@ -478,7 +521,10 @@ static int run(const mf_cli *cli)
     search_call q = {.wanted = false};
     int rc = arena ? read_call(cli, arena, &s, &q) : MF_ENOMEM;
     if (rc == MF_OK) rc = carry_out(cli, &s, &q, &stopped_by);
-    if (rc == MF_ESIGNAL) mf_log(MF_LOG_WARN, "stopped; to continue: moefw compare %s", s.out);
+    if (rc == MF_ESIGNAL && mf_cli_count(cli, "scale") > 0)
+        mf_log(MF_LOG_WARN, "stopped; the same command with --out %s continues", s.out);
+    else if (rc == MF_ESIGNAL)
+        mf_log(MF_LOG_WARN, "stopped; to continue: moefw compare %s", s.out);
     mf_arena_free(arena);
     if (rc == MF_ESIGNAL) mf_signals_end();
     return rc;

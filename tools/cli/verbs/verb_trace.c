@@ -1,5 +1,6 @@
-/* moefw trace record|replay|diff: records the routing of a run, replays it and compares two
- * records. The exit status of a comparison says whether a real difference was found. */
+/* moefw trace record|replay|import|diff: records the routing of a run, replays it, reads routes
+ * of inference engines, and compares two records. The exit status of a comparison says whether
+ * a real difference was found. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,6 +12,7 @@
 #include "base/text/shown.h"
 #include "cli/cli.h"
 #include "lab/trace/trace.h"
+#include "lab/trace/trace_import.h"
 #include "lab/trace/trace_replay.h"
 #include "run/evaluate.h"
 #include "run/load.h"
@@ -20,6 +22,8 @@ static const mf_cli_form forms[] = {
     {"record", "RUN", 1, 1, "write down how a run routes its evaluation batches"},
     {"replay", "FILE RUN", 2, 2,
      "the same batches by this build, and where it parts from the trace"},
+    {"import", "vllm|sglang|megatron FILE RUN", 3, 3,
+     "a trace from the routes that an engine sent with its texts, for train.routes = trace"},
     {"diff", "FILE FILE", 2, 2, "where two traces part, and how close the choice was"},
     MF_CLI_FORM_END};
 
@@ -27,11 +31,12 @@ static const char *const splits[] = {"train", "val", "test", NULL};
 
 static const mf_cli_option options[] = {
     {.name = "out",
-     .of = "record replay",
+     .of = "record replay import",
      .letter = 'o',
      .kind = MF_CLI_TEXT,
      .arg = "FILE",
-     .help = "record: the trace (RUN/trace/step-N.safetensors); replay: keep what is recorded"},
+     .help = "record: the trace (RUN/trace/step-N.safetensors); replay: keep what is recorded; "
+             "import: the trace"},
     {.name = "batches",
      .of = "record",
      .kind = MF_CLI_INT,
@@ -80,7 +85,7 @@ static const mf_cli_option options[] = {
      .lo = 0,
      .hi = 1e9,
      .help = "how many partings to list (20); 0: all"},
-    MF_CLI_FORCE_OF("record replay"),
+    MF_CLI_FORCE_OF("record replay import"),
     MF_CLI_END};
 
 /* ---- record ---- */
@@ -139,6 +144,58 @@ static int record(const mf_cli *cli)
     int rc = mf_cli_run_stays(cli, run);
     if (rc == MF_OK) rc = mf_load_run_as(run, &o, &change, &s, &step);
     if (rc == MF_OK) rc = record_batches(cli, run, s, step);
+    mf_session_close(s);
+    return rc;
+}
+
+/* ---- import ---- */
+
+static int put_import(const mf_cli *cli, const char *out, const mf_imported_routes *n)
+{
+    if (!mf_cli_json(cli)) {
+        printf("%s: %lld sequences, %lld tokens, %lld with experts\n", mf_shown(out),
+               (long long)n->sequences, (long long)n->tokens, (long long)n->recorded);
+        return MF_OK;
+    }
+    mf_jw *w = mf_jw_new();
+    if (!w) return MF_ENOMEM;
+    mf_jw_object(w);
+    mf_jw_kv_string(w, "trace", out);
+    mf_jw_kv_int(w, "sequences", n->sequences);
+    mf_jw_kv_int(w, "tokens", n->tokens);
+    mf_jw_kv_int(w, "recorded", n->recorded);
+    mf_jw_end(w);
+    return mf_cli_print_json(w);
+}
+
+static int import(const mf_cli *cli)
+{
+    static const char *const engines[] = {"vllm", "sglang", "megatron", NULL};
+    const char *engine = mf_cli_operand(cli, 0), *run = mf_cli_operand(cli, 2),
+               *out = mf_cli_text(cli, "out", NULL);
+    const mf_session_options o = {.no_data = true};
+    const mf_load_change change = {.step = -1, .device = "cpu"};
+    mf_imported_routes n;
+    mf_session *s = NULL;
+    char *beside = NULL;
+    int64_t step;
+    int i = 0;
+    while (engines[i] && strcmp(engines[i], engine) != 0)
+        i++;
+    if (!engines[i])
+        return mf_fail(MF_EUSAGE, "trace import: expected vllm, sglang or megatron, found '%s'",
+                       engine);
+    if (!out) return mf_fail(MF_EUSAGE, "trace import: --out FILE is needed");
+    int rc = mf_cli_new_file(cli, out);
+    if (rc == MF_OK) rc = mf_cli_run_stays(cli, run);
+    if (rc == MF_OK) rc = mf_load_run_as(run, &o, &change, &s, &step);
+    if (rc == MF_OK) rc = mf_cli_beside(out, &beside);
+    if (rc == MF_OK)
+        rc = mf_cli_input(mf_trace_import((mf_routes_from)i, mf_cli_operand(cli, 1), s->model,
+                                          run, step, beside, &n));
+    if (rc != MF_OK && beside) mf_io()->unlink(beside);
+    if (beside) rc = mf_cli_put_beside(rc, beside, out);
+    if (rc == MF_OK) rc = put_import(cli, out, &n);
     mf_session_close(s);
     return rc;
 }
@@ -399,6 +456,7 @@ static int run(const mf_cli *cli)
     const char *action = mf_cli_action(cli);
     mf_parallel_set_threads((int)mf_cli_int(cli, "threads", 0));
     if (strcmp(action, "record") == 0) return record(cli);
+    if (strcmp(action, "import") == 0) return import(cli);
     return strcmp(action, "replay") == 0 ? replay(cli) : diff(cli);
 }
 

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "base/mem.h"
-#include "generate/quality.h"
+#include "generate/score.h"
 #include "lab/tasks/tasks.h"
 
 const char *const mf_task_scores[] = {"acc", "acc_norm", "acc_bytes"};
@@ -54,25 +54,46 @@ static int encode(const mf_session *s, const mf_task_file *f, int item, int choi
     return rc;
 }
 
-/* Scores a choice. Of a text longer than the model's window, the last tokens count. */
-static int score(mf_generator *g, const mf_session *s, mf_task_file *f, int item, int choice)
+/* A choice that is being scored: its tokens follow those of the context. */
+typedef struct choice {
+    const int32_t *id; /* the text that the model runs, and one token more if it is cut */
+    int64_t from, n;   /* indices in id of the choice's tokens: from .. n-1 */
+    int32_t vocab;
+    double sum;
+} choice;
+
+static int add(void *arg, int64_t i, const float *logits)
+{
+    choice *c = arg;
+    if (i + 1 >= c->from && i + 1 < c->n)
+        c->sum += mf_log_share(mf_log_sum_of(logits, c->vocab), logits[c->id[i + 1]]);
+    return MF_OK;
+}
+
+/* Scores a choice. Of a text longer than the model's window, the last tokens count. A text that
+ * fits runs with its last token, whose logits are not needed: so it is the batch that moefw
+ * serve runs, and the numbers have the same bits. */
+static int score(mf_scorer *g, const mf_session *s, mf_task_file *f, int item, int which)
 {
     const size_t seq = (size_t)s->config->model.seq;
     mf_ids whole = {0};
     size_t from, first = 0;
-    int rc = encode(s, f, item, choice, &whole, &from);
+    int rc = encode(s, f, item, which, &whole, &from);
     if (rc == MF_OK && whole.n > seq + 1) first = whole.n - seq - 1;
     if (rc == MF_OK && (from >= whole.n || first >= from))
         rc = mf_fail(
             MF_EINPUT,
             "%s: item %d, choice %d: expected 1 to %zu tokens behind the context, found "
             "%zu",
-            f->name, item + 1, choice, seq, whole.n - (from < whole.n ? from : whole.n));
+            f->name, item + 1, which, seq, whole.n - (from < whole.n ? from : whole.n));
     if (rc == MF_OK) {
-        mf_generator_reset(g);
-        rc = mf_log_likelihood(g, s->model->dims.vocab, whole.id + first,
-                               (int64_t)(from - first), whole.id + from,
-                               (int64_t)(whole.n - from), &f->items[item].score[choice]);
+        const size_t n = whole.n - first;
+        choice c = {.id = whole.id + first,
+                    .from = (int64_t)(from - first),
+                    .n = (int64_t)n,
+                    .vocab = s->model->dims.vocab};
+        rc = mf_score(g, c.id, (int64_t)(n > seq ? seq : n), add, &c);
+        f->items[item].score[which] = c.sum;
     }
     mf_ids_free(&whole);
     return rc;
@@ -81,17 +102,16 @@ static int score(mf_generator *g, const mf_session *s, mf_task_file *f, int item
 int mf_task_score(mf_task_file *f, const mf_session *s,
                   int (*tick)(void *arg, int done, int total), void *arg)
 {
-    mf_generator *g = NULL;
+    mf_scorer *g = NULL;
     if (!s->tokenizer)
         return mf_fail(MF_EINPUT, "%s: tasks are texts, and the run has no tokenizer", f->name);
-    int rc = mf_generator_new(s->model, true, &g);
-    if (rc == MF_OK) rc = mf_generator_pack_weights(g);
+    int rc = mf_scorer_new(s->model, &g);
     for (int i = 0; rc == MF_OK && i < f->n; i++) {
         for (int k = 0; rc == MF_OK && k < f->items[i].n; k++)
             rc = score(g, s, f, i, k);
         if (rc == MF_OK && tick && tick(arg, i + 1, f->n)) rc = MF_ESIGNAL;
     }
-    mf_generator_free(g);
+    mf_scorer_free(g);
     return rc;
 }
 

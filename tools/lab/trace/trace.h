@@ -20,7 +20,7 @@ typedef struct mf_trace_layer {
                       * for each */
     int64_t rows;    /* number of assignments of the whole trace: T top_k, or the length of
                       * the list */
-    const mf_st_tensor *chosen, *gate; /* [T,k] or [rows] */
+    const mf_st_tensor *chosen, *gate; /* [T,k] or [rows]; gate NULL: an import has none */
     const mf_st_tensor *admitted;      /* whether an assignment is admitted; NULL: all are */
     /* [rows]; NULL unless the assignments are a list */
     const mf_st_tensor *token;

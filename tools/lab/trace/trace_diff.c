@@ -123,7 +123,8 @@ static int sort_rows(const mf_trace *t, const mf_trace_layer *l, const int32_t *
         s->at[i + 1] += s->at[i];
     for (int64_t r = 0; rc == MF_OK && r < l->rows; r++) {
         const int64_t at = token_of(l, token, r);
-        if (chosen[r] >= 0 && at >= 0) insert(s, s->at[at], filled[at]++, chosen[r], gate[r]);
+        if (chosen[r] >= 0 && at >= 0)
+            insert(s, s->at[at], filled[at]++, chosen[r], gate ? gate[r] : (float)NAN);
     }
     mf_free(filled);
     return rc;

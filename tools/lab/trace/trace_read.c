@@ -136,7 +136,8 @@ static int find_layer(const mf_trace *t, mf_trace_layer *l)
                        (long long)t->batches);
     l->top_k = l->token ? 0 : (int32_t)l->chosen->shape[1];
     l->rows = l->token ? rows : T * l->top_k;
-    rc = find_in(t, l, "gate", MF_ST_F32, rows, l->top_k, true, &l->gate);
+    const bool gates = strcmp(mf_trace_text(t, "split"), "import") != 0;
+    rc = find_in(t, l, "gate", MF_ST_F32, rows, l->top_k, gates, &l->gate);
     if (rc == MF_OK)
         rc = find_in(t, l, "admitted", MF_ST_I32, rows, l->top_k, false, &l->admitted);
     if (rc == MF_OK) rc = find_in(t, l, "logits", MF_ST_F32, T, E, false, &l->logits);

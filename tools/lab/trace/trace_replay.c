@@ -123,7 +123,11 @@ static int read_feed(replay *x, int i)
     feed *f = &x->feeds[i];
     const int64_t per_batch = l->rows / t->batches;
     x->forced[i] = (mf_moe_forced){.rows = (int32_t)per_batch, .listed = l->token != NULL};
-    int rc = mf_trace_read(t, l->chosen, &f->chosen);
+    int rc = l->gate ? mf_trace_read(t, l->chosen, &f->chosen)
+                     : mf_fail(MF_EINPUT,
+                               "%s: no gates, so they cannot be forced; expected a trace that "
+                               "moefw trace record made",
+                               mf_st_path(t->file));
     if (rc == MF_OK) rc = mf_trace_read(t, l->admitted, &f->admitted);
     if (rc == MF_OK) rc = mf_trace_read(t, l->gate, &f->gate);
     if (rc == MF_OK) rc = mf_trace_read(t, l->token, &f->token);

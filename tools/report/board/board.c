@@ -110,6 +110,10 @@ static void page(const mf_report *p, const mf_board *b, const char *folder)
     mf_html_begin(p->d, "Board of results",
                   mf_report_strf(p, "%s: %d table%s", folder, b->n, b->n == 1 ? "" : "s"), 0);
     mf_html_contents(p->d, n, entries);
+    /* the page's script puts the filter here; without scripts all rows are shown */
+    mf_doc_put(p->d,
+               "<div class=\"filter\" hidden data-words=\"same bits|within rounding|fresh "
+               "seeds agree|checked only\"></div>\n");
     for (int i = 0; i < b->n; i++)
         table(p, &b->tables[i], i + 1);
     mf_html_section(p->d, "verify", "How to verify");

@@ -386,6 +386,35 @@
     var svg = e.target.closest && e.target.closest('svg.live'), p = svg && plotOf(svg);
     if (p && p.state.zoom) { p.state.zoom = null; p.draw(); p.update(); }
   });
+  // ---- a filter of all tables of a page: rows that have every word; -WORD: rows without it ----
+  all(doc, '.filter').forEach(function (box) {
+    var rows = all(doc, 'table tr').filter(function (r) { return r.querySelector('td'); });
+    var input = make(make(box, 'label', {}, 'Rows with '), 'input', {type: 'search', size: 28, placeholder: 'router "same bits" -file'});
+    (box.getAttribute('data-words') || '').split('|').filter(Boolean).forEach(function (words) {
+      make(box, 'button', {type: 'button'}, words).addEventListener('click', function () {
+        input.value = input.value === '"' + words + '"' ? '' : '"' + words + '"';
+        apply();
+      });
+    });
+    var count = make(box, 'output', {});
+    function apply() {
+      var words = input.value.toLowerCase().match(/-?"[^"]+"|[^\s"]+/g) || [], n = 0;
+      rows.forEach(function (r) {
+        var text = r.textContent.toLowerCase(), shown = words.every(function (w) {
+          var not = w.charAt(0) === '-' && w.length > 1;
+          return (text.indexOf(w.slice(not ? 1 : 0).replace(/"/g, '')) < 0) === not;
+        });
+        r.style.display = shown ? '' : 'none';
+        n += shown ? 1 : 0;
+      });
+      count.textContent = words.length ? n + ' of ' + rows.length + ' rows' : '';
+    }
+    var asked = /^#rows=(.*)$/.exec(location.hash);
+    if (asked) input.value = decodeURIComponent(asked[1]);
+    input.addEventListener('input', apply);
+    box.hidden = false;
+    apply();
+  });
   doc.addEventListener('scroll', hide, true);
   doc.addEventListener('keydown', function (e) { if (e.key === 'Escape') hide(); });
 })();
