@@ -652,6 +652,16 @@ void mf_batcher_fill(mf_batcher *b, int64_t step, mf_batch *out)
     release(b, out);
 }
 
+int64_t mf_batcher_document(const mf_batcher *b, int64_t step, int32_t row)
+{
+    if (!b->pieces) return MF_BATCH_STREAM;
+    const int64_t place =
+        (b->spec.order == MF_ORDER_SEQUENTIAL ? step % b->count : step) * b->spec.rows + row;
+    if (place >= b->items) return -1;
+    const int64_t at = b->packing.rows > 0 ? b->packing.item[b->packing.begin[place]] : place;
+    return b->pieces[at].span;
+}
+
 static void fill(void *self, int64_t number, mf_batch *out)
 {
     mf_batcher_fill(self, number, out);
