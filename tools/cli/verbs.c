@@ -17,6 +17,7 @@ extern const mf_verb mf_verb_swap;
 extern const mf_verb mf_verb_quantize;
 extern const mf_verb mf_verb_runs;
 extern const mf_verb mf_verb_presets;
+extern const mf_verb mf_verb_probe;
 extern const mf_verb mf_verb_export;
 extern const mf_verb mf_verb_plan;
 extern const mf_verb mf_verb_plugin;
@@ -36,6 +37,7 @@ const mf_verb *const mf_verbs[] = {
     &mf_verb_compare,
     &mf_verb_verify,
     &mf_verb_board,
+    &mf_verb_probe,
     &mf_verb_bench,
     &mf_verb_plan,
     &mf_verb_trace,
