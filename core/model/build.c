@@ -258,6 +258,17 @@ static bool head_is_adapted(const mf_model *m)
     return m->adapters[m->config->model.layers].n > 0;
 }
 
+static void keep_outputs(const mf_model *m, mf_model_graph *mg)
+{
+    for (int32_t i = 0; i < m->n_moe; i++) {
+        mf_routing *r = &mg->moe[i].routing;
+        mf_graph_keep(r->expert_out);
+        mf_graph_keep(r->offset);
+        mf_graph_keep(r->row_token);
+        mf_graph_keep(r->row_gate);
+    }
+}
+
 static void build(mf_model *m, mf_model_graph *mg)
 {
     const mf_model_shape *s = &mg->shape;
@@ -293,6 +304,7 @@ static void build(mf_model *m, mf_model_graph *mg)
     mf_graph_keep(mg->task_loss);
     mf_graph_keep(mg->loss);
     if (s->probe) mf_graph_keep(mg->row_loss);
+    if (s->want_outputs) keep_outputs(m, mg);
     if (s->mode == MF_MODE_TRAIN) mf_graph_backward(g, mg->loss, 0, NULL);
     if (!s->want_logits) mg->logits = NULL;
 }
