@@ -18,6 +18,7 @@ extern const mf_verb mf_verb_quantize;
 extern const mf_verb mf_verb_runs;
 extern const mf_verb mf_verb_presets;
 extern const mf_verb mf_verb_probe;
+extern const mf_verb mf_verb_prune;
 extern const mf_verb mf_verb_export;
 extern const mf_verb mf_verb_plan;
 extern const mf_verb mf_verb_plugin;
@@ -45,6 +46,7 @@ const mf_verb *const mf_verbs[] = {
     &mf_verb_report,
     &mf_verb_import,
     &mf_verb_swap,
+    &mf_verb_prune,
     &mf_verb_quantize,
     &mf_verb_export,
     &mf_verb_plugin,

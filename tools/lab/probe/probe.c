@@ -54,21 +54,19 @@ static int rising(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static int choose_batches(probe *p)
+int mf_probe_pick(mf_arena *arena, int64_t of, int64_t wanted, uint64_t draw, int64_t **ret,
+                  int64_t *ret_n)
 {
-    mf_probe_report *r = p->report;
-    const int64_t wanted = p->options->batches;
     const uint64_t stream = mf_rng_stream("probe.batches");
-    r->of = mf_batcher_count(p->batcher);
-    r->batches = wanted > 0 && wanted < r->of ? wanted : r->of;
-    p->pick = mf_arena_alloc(r->arena, ((size_t)r->batches + 1) * sizeof *p->pick);
-    if (!p->pick) return MF_ENOMEM;
-    for (int64_t i = 0; i < r->batches; i++)
-        p->pick[i] = r->batches == r->of
-                         ? i
-                         : (int64_t)mf_rng_shuffled(p->options->draw, stream, 0,
-                                                    (uint64_t)r->of, (uint64_t)i);
-    qsort(p->pick, (size_t)r->batches, sizeof *p->pick, rising);
+    const int64_t n = wanted > 0 && wanted < of ? wanted : of;
+    int64_t *pick = mf_arena_alloc(arena, ((size_t)n + 1) * sizeof *pick);
+    if (!pick) return MF_ENOMEM;
+    for (int64_t i = 0; i < n; i++)
+        pick[i] =
+            n == of ? i : (int64_t)mf_rng_shuffled(draw, stream, 0, (uint64_t)of, (uint64_t)i);
+    qsort(pick, (size_t)n, sizeof *pick, rising);
+    *ret = pick;
+    *ret_n = n;
     return MF_OK;
 }
 
@@ -250,7 +248,10 @@ static int open(probe *p)
     mf_session_eval_spec(p->session, p->options->split, &spec);
     int rc = judge_model(p);
     if (rc == MF_OK) rc = mf_batcher_new(p->session->corpus, &spec, &p->batcher);
-    if (rc == MF_OK) rc = choose_batches(p);
+    if (rc == MF_OK)
+        rc =
+            mf_probe_pick(p->report->arena, p->report->of = mf_batcher_count(p->batcher),
+                          p->options->batches, p->options->draw, &p->pick, &p->report->batches);
     p->cluster = mf_alloc((size_t)N, sizeof *p->cluster);
     p->label = mf_alloc((size_t)N, sizeof *p->label);
     if (rc == MF_OK && (!p->cluster || !p->label)) rc = MF_ENOMEM;

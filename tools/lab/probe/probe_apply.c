@@ -126,8 +126,8 @@ int mf_probe_judge(const mf_model *m, const mf_model_graph *mg, const mf_probe_c
         if (!map && !o->route_bias)
             return mf_fail(MF_EUSAGE,
                            "layer %d: router %s selects experts by itself, not by scores that "
-                           "core reads; of such routers a probe can drop experts (--how drop) "
-                           "and exchange them",
+                           "core reads; with it experts can only be dropped (moefw probe --how "
+                           "drop) and exchanged",
                            (int)l->layer, router);
         const int64_t E = l->config.experts, k = o->routing.rows / o->routing.tokens;
         if (!map && c->kind != MF_PROBE_TOP_K && left_of(c, E) < k)

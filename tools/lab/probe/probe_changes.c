@@ -1,5 +1,5 @@
-/* Lists of changes, from words such as 0.3 (layer 0, expert 3), and for whole layers. Experts of
- * a word are checked against the model here, what a router allows in probe_apply.c. */
+/* Lists of changes, from words such as 0.3 (layer 0, expert 3), and for whole layers. The
+ * experts of a word are checked here, what a router allows in probe_apply.c. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -26,6 +26,10 @@ int mf_probe_judge(const mf_model *m, const mf_model_graph *mg, const mf_probe_c
 int mf_probe_judge_all(const mf_model *m, mf_model_graph *mg, const mf_probe_list *l,
                        const mf_probe_base *base);
 
+/* Draws `wanted` of the numbers 0..of-1 (0: all of them), in rising order. MF_ENOMEM. */
+int mf_probe_pick(mf_arena *arena, int64_t of, int64_t wanted, uint64_t draw, int64_t **ret,
+                  int64_t *ret_n);
+
 /* ---- clusters (probe_texts.c) ---- */
 
 /* Numbers the clusters of batches that are given in rising order. */
