@@ -24,6 +24,7 @@ setup_file() {
             --seeds 2 --steps 20 --out cmp
         "$MOEFW" bench routers --dim 32 --seeds 1 --batch 1 --seq 32 --repetitions 1 --no-layer -t 1 --report bench.html
         "$MOEFW" swap one --router hash -t 1 -o swapped --report swap.html
+        "$MOEFW" probe one --by label --batches 4 -t 1 --report probe.html
         "$MOEFW" train default $tiny --steps 1000000 --out going &
         going=$!
         for _ in $(seq 300); do [ "$(grep -c '"split":"val"' going/metrics.jsonl 2>/dev/null)" -ge 2 ] 2>/dev/null || sleep 0.1; done
@@ -129,6 +130,10 @@ validations() {
 
 @test "a page of a swap" {
     look swap.html
+}
+
+@test "a page of a probe" {
+    look probe.html
 }
 
 @test "a page that is written again while a run goes on" {

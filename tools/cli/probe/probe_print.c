@@ -38,6 +38,13 @@ static const char *meaning_of(mf_probe_kind k)
     return "";
 }
 
+const char *const *mf_probe_label_names(const mf_session *s, const mf_probe_report *r)
+{
+    const mf_corpus *c = s->corpus;
+    const bool by_row = mf_task_by_row(s->config->model.task);
+    return by_row && c && c->n_classes == r->labels ? (const char *const *)c->classes : NULL;
+}
+
 /* ---- JSON ---- */
 
 static void put_mean(mf_jw *w, const char *key, const mf_cluster_mean *m)
@@ -79,6 +86,8 @@ static void put_row(mf_jw *w, const mf_session *s, const mf_probe_report *r,
         if (i == 0) mf_jw_array(w);
         mf_jw_object(w);
         mf_jw_kv_int(w, "label", i);
+        if (mf_probe_label_names(s, r))
+            mf_jw_kv_string(w, "name", mf_probe_label_names(s, r)[i]);
         put_mean(w, "change", &row->label[i]);
         mf_jw_end(w);
     }
@@ -153,14 +162,16 @@ static int print_rows(const mf_probe_report *r, mf_probe_kind kind)
 }
 
 /* Change +- half of its interval, for each label. */
-static int print_labels(const mf_probe_report *r, mf_probe_kind kind)
+static int print_labels(const mf_session *s, const mf_probe_report *r, mf_probe_kind kind)
 {
+    const char *const *names = mf_probe_label_names(s, r);
     mf_table t;
     int rc = mf_table_start(&t, 1 + r->labels);
     if (rc == MF_OK) rc = mf_table_row(&t);
     if (rc == MF_OK) rc = mf_table_put(&t, 0, "expert");
     for (int32_t l = 0; rc == MF_OK && l < r->labels; l++)
-        rc = put(&t, 1 + l, "label %d", (int)l);
+        rc = names ? put(&t, 1 + l, "%.20s", mf_shown(names[l]))
+                   : put(&t, 1 + l, "label %d", (int)l);
     for (int i = 0; rc == MF_OK && i < r->n; i++) {
         const mf_probe_row *x = &r->row[i];
         if (x->change->kind != kind) continue;
@@ -223,7 +234,7 @@ static int print_sum(const mf_probe_report *r, const mf_probe_options *o)
     return MF_OK;
 }
 
-static int print_text(const mf_probe_report *r, const mf_probe_options *o)
+static int print_text(const mf_session *s, const mf_probe_report *r, const mf_probe_options *o)
 {
     mf_line line = {0};
     int rc = MF_OK;
@@ -247,7 +258,7 @@ static int print_text(const mf_probe_report *r, const mf_probe_options *o)
         if (!any) continue;
         mf_wrap_line(stdout, 2, "%s", meaning_of((mf_probe_kind)k));
         rc = print_rows(r, (mf_probe_kind)k);
-        if (rc == MF_OK && r->labels > 0) rc = print_labels(r, (mf_probe_kind)k);
+        if (rc == MF_OK && r->labels > 0) rc = print_labels(s, r, (mf_probe_kind)k);
     }
     return rc == MF_OK ? print_sum(r, o) : rc;
 }
@@ -260,5 +271,5 @@ int mf_probe_print(const mf_cli *cli, const mf_session *s, const mf_probe_report
                "only %lld %s: intervals over fewer than %d are too short; --batches 0 measures "
                "all",
                (long long)r->base.clusters, r->unit, FEW);
-    return mf_cli_json(cli) ? print_json(s, r, o) : print_text(r, o);
+    return mf_cli_json(cli) ? print_json(s, r, o) : print_text(s, r, o);
 }

@@ -9,6 +9,8 @@
 #include "cli/cli.h"
 #include "cli/probe/probe_print.h"
 #include "cli/signals.h"
+#include "report/compare/probe.h"
+#include "report/page/doc.h"
 #include "report/terminal/progress.h"
 #include "run/folder/rundir.h"
 #include "run/sections/run_sections.h"
@@ -103,6 +105,11 @@ static const mf_cli_option options[] = {
      .choices = mf_config_dtypes,
      .set = "train.dtype",
      .help = "type of the gemms: f32 or bf16 (as the run was trained)"},
+    {.name = "report",
+     .kind = MF_CLI_TEXT,
+     .arg = "FILE",
+     .help = "also write the table, with figures, as one HTML page"},
+    MF_CLI_FORCE_OF(NULL),
     MF_CLI_END};
 
 /* ---- progress ---- */
@@ -147,6 +154,46 @@ static int make_changes(const mf_cli *cli, const mf_model *m, mf_arena *arena,
     return rc;
 }
 
+/* Adds " --NAME VALUE", or " --NAME" if value is NULL. */
+static void put_option(mf_doc *d, const char *name, const char *value)
+{
+    mf_doc_printf(d, " --%s", name);
+    if (value) mf_doc_put(d, " ");
+    if (value) mf_doc_put_path(d, value);
+}
+
+/* Writes the page, with the command that repeats the probe. */
+static int write_page(const mf_cli *cli, const mf_session *s, const mf_probe_report *r,
+                      const mf_probe_options *o)
+{
+    static const char *const texts[] = {"remove", "exchange", "force", "data", "dtype"};
+    const char *out = mf_cli_text(cli, "report", NULL), *from = mf_cli_operand(cli, 0);
+    mf_doc *d = mf_doc_new();
+    if (!d) return MF_ENOMEM;
+    mf_doc_put(d, "moefw probe ");
+    mf_doc_put_path(d, from);
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        if (mf_cli_count(cli, texts[i]) > 0)
+            put_option(d, texts[i], mf_cli_text(cli, texts[i], ""));
+    if (mf_cli_count(cli, "how") > 0) put_option(d, "how", hows[mf_cli_enum(cli, "how", 0)]);
+    if (mf_cli_flag(cli, "ranks")) put_option(d, "ranks", NULL);
+    if (mf_cli_count(cli, "bias") > 0)
+        mf_doc_printf(d, " --bias %.17g", mf_cli_real(cli, "bias", 0));
+    if (mf_cli_count(cli, "more") > 0)
+        mf_doc_printf(d, " --more %lld", (long long)mf_cli_int(cli, "more", 0));
+    if (o->by_label) put_option(d, "by", "label");
+    mf_doc_printf(d, " --step %lld --split %s --batches %lld --draw %lld --margin %g",
+                  (long long)o->step, mf_split_name(o->split), (long long)o->batches,
+                  (long long)o->draw, o->margin);
+    const char *command = mf_doc_string(d, NULL);
+    const int rc = command ? mf_report_probe(s->model, r, o, from, command,
+                                             mf_probe_label_names(s, r), out)
+                           : MF_ENOMEM;
+    mf_doc_free(d);
+    if (rc == MF_OK) mf_log(MF_LOG_INFO, "report: %s", out);
+    return rc;
+}
+
 static int probe(const mf_cli *cli, moefw_run *run)
 {
     view v = {.terminal = mf_terminal_of(stderr), .quiet = mf_cli_quiet(cli)};
@@ -168,6 +215,8 @@ static int probe(const mf_cli *cli, moefw_run *run)
     mf_signals_release();
     if (rc == MF_ESIGNAL) mf_signals_end();
     if (rc == MF_OK) rc = mf_probe_print(cli, run->session, r, &o);
+    if (rc == MF_OK && mf_cli_count(cli, "report") > 0)
+        rc = write_page(cli, run->session, r, &o);
     mf_probe_report_free(r);
     mf_arena_free(arena);
     return rc;
@@ -191,6 +240,7 @@ static int run_verb(const mf_cli *cli)
     o.threads = (int)mf_cli_int(cli, "threads", 0);
     int rc = mf_rundir_readable(what) ? MF_OK : mf_rundir_missing(what, NULL);
     if (rc == MF_OK) rc = mf_cli_run_stays(cli, what);
+    if (rc == MF_OK) rc = mf_cli_new_file(cli, mf_cli_text(cli, "report", NULL));
     if (rc != MF_OK) return rc;
     moefw_run *run = moefw_run_new();
     if (!run) return MF_ENOMEM;

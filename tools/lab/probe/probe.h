@@ -8,8 +8,11 @@
 #define MF_LAB_PROBE_H
 
 #include "base/mem.h"
+#include "data/corpus.h"
 #include "lab/probe/cluster.h"
-#include "run/session.h"
+#include "model/model.h"
+
+struct mf_session;
 
 typedef enum mf_probe_kind {
     /* the experts of `set` have the score -inf, so the next best ones are chosen, and gates are
@@ -111,8 +114,8 @@ typedef struct mf_probe_report {
 /* Measures all changes. MF_EUSAGE: the model has no experts or no loss of tokens, a change does
  * not fit a layer's router, or there are no labels. Errors of batches and graphs. The caller
  * frees *ret, whose rows point to the changes. */
-int mf_probe_measure(mf_session *s, const mf_probe_list *changes, const mf_probe_options *o,
-                     mf_probe_report **ret);
+int mf_probe_measure(struct mf_session *s, const mf_probe_list *changes,
+                     const mf_probe_options *o, mf_probe_report **ret);
 void mf_probe_report_free(mf_probe_report *r);
 
 #endif

@@ -4,6 +4,7 @@
 
 #include "data/batch.h"
 #include "lab/probe/probe.h"
+#include "run/session.h"
 
 /* ---- changes in a graph with mf_model_shape.probe (probe_apply.c) ---- */
 

@@ -19,6 +19,7 @@
 #define MF_LAB_PRUNE_H
 
 #include "lab/probe/probe.h"
+#include "run/run_config.h"
 
 typedef enum mf_prune_by {
     MF_PRUNE_COUNT,

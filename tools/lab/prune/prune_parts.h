@@ -3,6 +3,7 @@
 #define MF_LAB_PRUNE_PARTS_H
 
 #include "lab/prune/prune.h"
+#include "run/session.h"
 
 /* Sums of one layer's experts over the tokens that use them. */
 typedef struct mf_prune_sums {
