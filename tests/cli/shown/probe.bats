@@ -30,6 +30,7 @@ rows() {
     [ "$status" -eq 0 ]
     [[ "$output" == *"removal (drop): the expert's output is 0, the other gates stay"* ]]
     [[ "$output" == *"matter: 1 of 1: 0.3 (+"* ]]
+    [[ "$output" == *" matters; for 3"$'\n'* ]]
     # exchanged: both topics get the other's expert
     "$MOEFW" probe oracle --exchange 0.1-2 --by label --batches 0 -t 1 -q --json >out
     rows out | awk '$2 != "all" && ($2 == 1 || $2 == 2 ? $3 <= 4 * $4 : $3 != 0) { print; bad = 1 } END { exit bad }'

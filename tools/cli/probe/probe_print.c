@@ -89,6 +89,7 @@ static void put_row(mf_jw *w, const mf_session *s, const mf_probe_report *r,
         if (mf_probe_label_names(s, r))
             mf_jw_kv_string(w, "name", mf_probe_label_names(s, r)[i]);
         put_mean(w, "change", &row->label[i]);
+        mf_jw_kv_string(w, "verdict", mf_probe_verdicts[row->label_verdict[i]]);
         mf_jw_end(w);
     }
     if (r->labels > 0) mf_jw_end(w);
@@ -136,7 +137,30 @@ static int print_width(void)
     return mf_terminal_columns(&t);
 }
 
-static int print_rows(const mf_probe_report *r, mf_probe_kind kind)
+/* The verdict, and the labels for which the change matters if these are not all labels. */
+static int put_verdict(mf_table *t, const mf_session *s, const mf_probe_report *r,
+                       const mf_probe_row *x)
+{
+    const char *const *names = mf_probe_label_names(s, r);
+    mf_line line = {0};
+    int of = 0, all = 0;
+    for (int32_t l = 0; l < r->labels; l++) {
+        all += x->label[l].clusters > 0;
+        of += x->label_verdict[l] == MF_PROBE_MATTERS;
+    }
+    mf_line_add(&line, "%s", mf_probe_verdicts[x->verdict]);
+    for (int32_t l = 0, n = 0; of > 0 && of < all && l < r->labels; l++) {
+        if (x->label_verdict[l] != MF_PROBE_MATTERS) continue;
+        mf_line_add(&line, n++ == 0 ? "; for " : ", ");
+        if (names)
+            mf_line_add(&line, "%.20s", mf_shown(names[l]));
+        else
+            mf_line_add(&line, "%d", (int)l);
+    }
+    return mf_table_put(t, 4, line.text);
+}
+
+static int print_rows(const mf_session *s, const mf_probe_report *r, mf_probe_kind kind)
 {
     static const char *const heads[] = {"expert", "share", "change", "95 % interval",
                                         "verdict"};
@@ -154,7 +178,7 @@ static int print_rows(const mf_probe_report *r, mf_probe_kind kind)
         if (rc == MF_OK) rc = put(&t, 2, "%+.4f", x->all.mean);
         if (rc == MF_OK && x->all.lo == x->all.lo)
             rc = put(&t, 3, "%+.4f to %+.4f", x->all.lo, x->all.hi);
-        if (rc == MF_OK) rc = put(&t, 4, "%s", mf_probe_verdicts[x->verdict]);
+        if (rc == MF_OK) rc = put_verdict(&t, s, r, x);
     }
     if (rc == MF_OK) mf_table_print(&t, print_width());
     mf_table_clear(&t);
@@ -257,7 +281,7 @@ static int print_text(const mf_session *s, const mf_probe_report *r, const mf_pr
             any = any || (int)r->row[i].change->kind == k;
         if (!any) continue;
         mf_wrap_line(stdout, 2, "%s", meaning_of((mf_probe_kind)k));
-        rc = print_rows(r, (mf_probe_kind)k);
+        rc = print_rows(s, r, (mf_probe_kind)k);
         if (rc == MF_OK && r->labels > 0) rc = print_labels(s, r, (mf_probe_kind)k);
     }
     return rc == MF_OK ? print_sum(r, o) : rc;

@@ -408,41 +408,79 @@ static double share_of(const probe *p, const mf_probe_change *c)
     return p->real > 0 ? fmin(n / p->real, 1) : NAN;
 }
 
+/* Judges n means: writes verdicts and, unless ret_p is NULL, corrected p. */
+static int judge_means(const probe *p, const mf_cluster_mean *const *mean, int n,
+                       mf_probe_verdict *const *verdict, double *const *ret_p)
+{
+    double *raw = mf_alloc((size_t)n + 1, sizeof *raw),
+           *holm = mf_alloc((size_t)n + 1, sizeof *holm);
+    mf_three_sided *sides = mf_alloc((size_t)n + 1, sizeof *sides);
+    const bool made = raw && holm && sides;
+    for (int i = 0; made && i < n; i++) {
+        sides[i] = mf_cluster_sides(mean[i], p->options->margin);
+        raw[i] = mean[i]->clusters < MF_VERDICT_SEEDS ? NAN : mf_three_sided_p(&sides[i]);
+    }
+    if (made) mf_holm(raw, n, holm);
+    for (int i = 0; made && i < n; i++) {
+        *verdict[i] = verdict_of(&sides[i], holm[i]);
+        if (ret_p) *ret_p[i] = holm[i];
+    }
+    mf_free(raw);
+    mf_free(holm);
+    mf_free(sides);
+    return made ? MF_OK : MF_ENOMEM;
+}
+
+/* Judges the rows, and then the labels of all rows. */
+static int judge_rows(const probe *p)
+{
+    mf_probe_report *r = p->report;
+    const size_t n = (size_t)r->n, most = n * (1 + (size_t)p->labels) + 1;
+    const mf_cluster_mean **mean = mf_arena_alloc(r->arena, most * sizeof *mean);
+    mf_probe_verdict **verdict = mf_arena_alloc(r->arena, most * sizeof *verdict);
+    double **of = mf_arena_alloc(r->arena, most * sizeof *of);
+    int cells = 0;
+    if (!mean || !verdict || !of) return MF_ENOMEM;
+    for (size_t i = 0; i < n; i++) {
+        mean[i] = &r->row[i].all;
+        verdict[i] = &r->row[i].verdict;
+        of[i] = &r->row[i].p;
+    }
+    const int rc = judge_means(p, mean, r->n, verdict, of);
+    for (size_t i = 0; i < n; i++)
+        for (int32_t l = 0; l < p->labels; l++) {
+            mean[cells] = &r->row[i].label[l];
+            verdict[cells++] = &r->row[i].label_verdict[l];
+        }
+    return rc == MF_OK ? judge_means(p, mean, cells, verdict, NULL) : rc;
+}
+
 static int finish(probe *p)
 {
     mf_probe_report *r = p->report;
     const int64_t C = p->clusters, width = (1 + p->labels) * C;
-    const int n = p->list->n;
-    double *raw = mf_arena_alloc(r->arena, ((size_t)n + 1) * 2 * sizeof *raw), *holm = raw + n;
-    mf_three_sided *sides = mf_arena_alloc(r->arena, ((size_t)n + 1) * sizeof *sides);
-    r->label_tokens = mf_arena_alloc(r->arena, ((size_t)p->labels + 1) * sizeof(double));
-    if (!raw || !sides || !r->label_tokens) return MF_ENOMEM;
-    r->n = n;
+    const size_t L = (size_t)p->labels;
+    r->label_tokens = mf_arena_alloc(r->arena, (L + 1) * sizeof(double));
+    if (!r->label_tokens) return MF_ENOMEM;
+    r->n = p->list->n;
     r->base = mf_cluster_mean_of(p->base_sum, p->tokens, C);
     for (int32_t l = 0; l < p->labels; l++)
         for (int64_t c = 0; c < C; c++)
             r->label_tokens[l] += p->tokens[(1 + l) * C + c];
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < r->n; i++) {
         mf_probe_row *row = &r->row[i];
         row->change = &p->list->change[i];
         row->share = share_of(p, row->change);
         row->all = mf_cluster_mean_of(p->sum + i * width, p->tokens, C);
-        if (p->labels > 0) {
-            row->label = mf_arena_alloc(r->arena, (size_t)p->labels * sizeof *row->label);
-            if (!row->label) return MF_ENOMEM;
-        }
+        if (L == 0) continue;
+        row->label = mf_arena_alloc(r->arena, L * sizeof *row->label);
+        row->label_verdict = mf_arena_alloc(r->arena, L * sizeof *row->label_verdict);
+        if (!row->label || !row->label_verdict) return MF_ENOMEM;
         for (int32_t l = 0; l < p->labels; l++)
             row->label[l] = mf_cluster_mean_of(p->sum + i * width + (1 + l) * C,
                                                p->tokens + (1 + l) * C, C);
-        sides[i] = mf_cluster_sides(&row->all, p->options->margin);
-        raw[i] = row->all.clusters < MF_VERDICT_SEEDS ? NAN : mf_three_sided_p(&sides[i]);
     }
-    mf_holm(raw, n, holm);
-    for (int i = 0; i < n; i++) {
-        r->row[i].p = holm[i];
-        r->row[i].verdict = verdict_of(&sides[i], holm[i]);
-    }
-    return MF_OK;
+    return judge_rows(p);
 }
 
 int mf_probe_measure(mf_session *s, const mf_probe_list *changes, const mf_probe_options *o,

@@ -92,6 +92,8 @@ typedef struct mf_probe_row {
     double share;
     mf_cluster_mean all;
     mf_cluster_mean *label; /* [labels]; NULL without by_label */
+    /* [labels] as the verdict of the row, by Holm over all rows and labels */
+    mf_probe_verdict *label_verdict;
     /* p of the likeliest claim of the three, corrected by Holm over all rows; the verdict holds
      * at level .05 */
     double p;
