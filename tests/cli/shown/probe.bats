@@ -61,10 +61,10 @@ rows() {
 }
 
 @test "documents are the clusters where the text has documents" {
-    for i in {1..24}; do echo "{\"text\": \"the old king leads her queen near our keep. number $i.\"}"; done | tr -d 0-9 >documents.jsonl
+    for i in {1..24}; do echo "{\"text\": \"the old king leads her queen near our keep. the new road leads to our keep. number $i.\"}"; done | tr -d 0-9 >documents.jsonl
     run --separate-stderr "$MOEFW" probe linear --data documents.jsonl --remove 0.1 -t 1 -q
     [ "$status" -eq 0 ]
-    [[ "${lines[0]}" == *" in 24 documents" ]]
+    [[ "${lines[0]}" == "val of documents.jsonl after 150 steps: "*" in 24 documents" ]] # each in two examples
     head -n 3 documents.jsonl >three.jsonl
     run --separate-stderr "$MOEFW" probe linear --data three.jsonl --remove 0.1 -t 1
     [[ "$stderr" == *"only 3 documents: intervals over fewer than 20 are too short"* ]]

@@ -300,6 +300,41 @@ START_TEST(whole_probes)
 }
 END_TEST
 
+/* A document of a stream ends with its last token, also across windows and batches; batches
+ * that do not follow one another begin a new one; without an end, a window is a cluster. */
+START_TEST(documents_of_a_stream)
+{
+    layer x;
+    mf_batch_spec spec;
+    mf_batcher *b = NULL;
+    int32_t cluster[T];
+    open(&x, "linear", "2");
+    mf_session_eval_spec(x.session, MF_SPLIT_VAL, &spec);
+    ck_assert_int_eq(mf_batcher_new(x.session->corpus, &spec, &b), MF_OK);
+    mf_probe_texts t = {.batcher = b, .end = '.', .document = -1, .batch = -2};
+    int32_t n = 0;
+    for (int64_t batch = 0; batch < 3; batch++) {
+        mf_batcher_fill(b, batch, x.batch);
+        mf_probe_texts_take(&t, batch, x.batch, cluster);
+        for (int i = 0; i < T; i++) {
+            ck_assert_int_eq(cluster[i], n);
+            n += x.batch->targets[i] == '.';
+        }
+    }
+    ck_assert_int_gt(n, 2);
+    ck_assert_int_eq(t.n, n + 1);
+    mf_batcher_fill(b, 1, x.batch);
+    mf_probe_texts_take(&t, 1, x.batch, cluster);
+    ck_assert_int_eq(cluster[0], n + 1);
+    t = (mf_probe_texts){.batcher = b, .windows = true, .document = -1, .batch = -2};
+    mf_probe_texts_take(&t, 0, x.batch, cluster);
+    for (int i = 0; i < T; i++)
+        ck_assert_int_eq(cluster[i], i / 24);
+    mf_batcher_free(b);
+    shut(&x);
+}
+END_TEST
+
 static void refused(int rc, const char *said)
 {
     ck_assert_int_eq(rc, MF_EUSAGE);
@@ -356,6 +391,7 @@ static Suite *suite(void)
     tcase_add_test(t, the_next_choice_comes_in);
     tcase_add_test(t, forced_sets_ranks_and_biases);
     tcase_add_test(t, whole_probes);
+    tcase_add_test(t, documents_of_a_stream);
     tcase_add_test(t, refusals);
     suite_add_tcase(s, t);
     return s;

@@ -102,6 +102,7 @@ static int print_json(const mf_session *s, const mf_probe_report *r, const mf_pr
     if (!w) return MF_ENOMEM;
     mf_jw_object(w);
     mf_jw_kv_string(w, "split", mf_split_name(o->split));
+    mf_jw_kv_string(w, "text", r->text);
     mf_jw_kv_int(w, "step", o->step);
     mf_jw_kv_int(w, "batches", r->batches);
     mf_jw_kv_int(w, "draw", (int64_t)o->draw);
@@ -262,8 +263,8 @@ static int print_text(const mf_session *s, const mf_probe_report *r, const mf_pr
 {
     mf_line line = {0};
     int rc = MF_OK;
-    mf_line_add(&line, "%s after %lld steps: loss %.4f nats/%s", mf_split_name(o->split),
-                (long long)o->step, r->base.mean, r->loss_of);
+    mf_line_add(&line, "%s of %s after %lld steps: loss %.4f nats/%s", mf_split_name(o->split),
+                mf_shown_on(stdout, r->text), (long long)o->step, r->base.mean, r->loss_of);
     if (r->base.lo == r->base.lo) mf_line_add(&line, " +- %.4f", (r->base.hi - r->base.lo) / 2);
     mf_line_add(&line, "; %.0f %ss in %lld %s", r->base.tokens, r->loss_of,
                 (long long)r->base.clusters, r->unit);

@@ -145,6 +145,7 @@ static int print_json(const mf_prune_report *r)
     mf_jw_kv_int(w, "experts", r->experts);
     mf_jw_kv_int(w, "left", r->left);
     mf_jw_kv_string(w, "scored_on", r->scored_on);
+    mf_jw_kv_string(w, "text", r->text);
     mf_jw_kv_string(w, "clusters_are", r->unit);
     mf_jw_kv_real(w, "tokens", r->base.tokens);
     put_range(w, "loss", r->base.mean, r->base.lo, r->base.hi);
@@ -230,11 +231,12 @@ static int print_text(const mf_prune_report *r)
 {
     mf_table t;
     const mf_terminal out = mf_terminal_of(stdout);
-    mf_wrap_line(stdout, 2,
-                 "scores: %s; losses: val, nats/%s, %.0f %ss in %lld %s; the next choice of a "
-                 "token comes in",
-                 mf_shown(r->scored_on), r->loss_of, r->base.tokens, r->loss_of,
-                 (long long)r->base.clusters, r->unit);
+    mf_wrap_line(
+        stdout, 2,
+        "scores: %s; losses: val of %s, nats/%s, %.0f %ss in %lld %s; the next choice of "
+        "a token comes in",
+        mf_shown_on(stdout, r->scored_on), mf_shown_on(stdout, r->text), r->loss_of,
+        r->base.tokens, r->loss_of, (long long)r->base.clusters, r->unit);
     int rc = mf_table_start(&t, r->draws > 0 ? 6 : 4);
     if (rc == MF_OK) rc = fill_table(&t, r);
     if (rc == MF_OK) mf_table_print(&t, mf_terminal_columns(&out));

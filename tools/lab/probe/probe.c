@@ -244,6 +244,9 @@ static int open(probe *p)
                                       : p->session->corpus->n_labels;
     p->report->labels = p->labels;
     p->report->loss_of = by_row(p) ? "example" : "token";
+    const char *file = p->session->corpus->file[p->options->split];
+    p->report->text = mf_arena_strdup(p->report->arena, file ? file : c->data.path);
+    if (!p->report->text) return MF_ENOMEM;
     p->positions = by_row(p) ? c->train.batch : N;
     mf_session_eval_spec(p->session, p->options->split, &spec);
     int rc = judge_model(p);

@@ -102,6 +102,7 @@ typedef struct mf_probe_row {
 
 typedef struct mf_probe_report {
     mf_arena *arena;
+    const char *text;     /* file of the split, or builtin:topics */
     const char *unit;     /* what a cluster is: "documents", "examples" or "windows" */
     const char *loss_of;  /* "token" or "example" */
     mf_cluster_mean base; /* the loss without a change */

@@ -104,7 +104,10 @@ static int open_before(prune *p)
     if (rc != MF_OK) return rc;
     p->scored = p->before;
     p->scored_split = MF_SPLIT_TRAIN;
-    p->report->scored_on = o->text ? mf_arena_strdup(p->arena, o->text) : "train";
+    const char *file = p->before->corpus->file[MF_SPLIT_TRAIN];
+    p->report->scored_on = o->text ? mf_arena_strdup(p->arena, o->text)
+                                   : mf_arena_strf(p->arena, "train of %s",
+                                                   file ? file : p->before->config->data.path);
     if (!p->report->scored_on) return MF_ENOMEM;
     if (!o->text) return MF_OK;
     options.data = o->text;
@@ -323,6 +326,7 @@ static int find_losses(prune *p)
     out->unit = r->unit;
     out->loss_of = r->loss_of;
     out->base = r->base;
+    out->text = mf_arena_strdup(p->arena, r->text);
     for (int d = 0; d < out->draws; d++)
         out->random[d] = r->row[out->n + d].all.mean;
     for (int i = 0; i < out->n; i++) {
@@ -336,7 +340,7 @@ static int find_losses(prune *p)
         row->less_random = mf_estimate_of(less, out->draws);
     }
     mf_probe_report_free(r);
-    return MF_OK;
+    return out->text ? MF_OK : MF_ENOMEM;
 }
 
 /* ---- the smaller model ---- */

@@ -65,7 +65,8 @@ typedef struct mf_prune_report {
     const char *run;  /* the new run; NULL: none was written */
     const char *unit; /* clusters of the intervals: "documents", "examples" or "windows" */
     const char *loss_of;
-    const char *scored_on; /* "train", or the file */
+    const char *scored_on; /* "train of" and the file, or the file of options->text */
+    const char *text;      /* file of the losses, or builtin:topics */
     int32_t layers, experts, left;
     const int32_t *layer; /* [layers] numbers of the blocks */
     mf_cluster_mean base;

@@ -242,8 +242,8 @@ static void page(const probe_page *s, const char *run, const char *command)
     if (s->r->labels > 0) entries[n++] = (mf_html_entry){"labels", "By label"};
     entries[n++] = (mf_html_entry){"repeat", "How to repeat"};
     mf_html_begin(p->d, "What each expert does for the loss",
-                  mf_report_strf(p, "%s after %lld steps, %s; %lld of %lld batches", run,
-                                 (long long)s->o->step, mf_split_name(s->o->split),
+                  mf_report_strf(p, "%s after %lld steps, %s of %s; %lld of %lld batches", run,
+                                 (long long)s->o->step, mf_split_name(s->o->split), s->r->text,
                                  (long long)s->r->batches, (long long)s->r->of),
                   0);
     mf_html_contents(p->d, n, entries);
