@@ -80,12 +80,20 @@ rows() {
 --remove 0.4|0.4: expected experts 0 to 3 of layer 0
 --remove 3|expected LAYER.EXPERT, such as 0.3, found '3'
 --remove 2.0|expected a layer with experts (0), found layer 2
---force 0.1|0.1 leaves 1 of 4 experts; expected at least 2, the number for each token
+--among 0.1|0.1 leaves 1 of 4 experts; expected at least 2, the number for each token
 --more 3|5 of its 4 experts for each token; expected 1 to 4
 --exchange all --how drop|--how belongs to --remove
 EOF
     run "$MOEFW" probe nowhere -q
     [ "$status" -eq 3 ]
+    # a page that is there is replaced on request; another file only by --force
+    "$MOEFW" probe linear --among 0.0+1 --batches 1 -t 1 -q --report page.html
+    grep -q 'moefw probe linear --among 0.0+1 --step 150 --split val --batches 1 --draw 1 --margin 0.005' page.html
+    echo mine >page.html
+    run "$MOEFW" probe linear --batches 1 -t 1 -q --report page.html
+    [ "$status" -eq 2 ]
+    "$MOEFW" probe linear --batches 1 -t 1 -q --report page.html --force
+    grep -q '</html>' page.html
 }
 
 @test "a conversation steers, measures and takes back" {

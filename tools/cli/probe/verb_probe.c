@@ -41,7 +41,7 @@ static const mf_cli_option options[] = {
      .kind = MF_CLI_TEXT,
      .arg = "LAYER.A-B,...",
      .help = "what is routed to one expert is computed by the other: these pairs, or all"},
-    {.name = "force",
+    {.name = "among",
      .kind = MF_CLI_TEXT,
      .arg = "LAYER.A+B,...",
      .help = "all tokens choose among the experts of a set only"},
@@ -135,18 +135,18 @@ static int make_changes(const mf_cli *cli, const mf_model *m, mf_arena *arena,
 {
     const char *remove = mf_cli_text(cli, "remove", NULL),
                *exchange = mf_cli_text(cli, "exchange", NULL),
-               *force = mf_cli_text(cli, "force", NULL);
+               *among = mf_cli_text(cli, "among", NULL);
     const bool ranks = mf_cli_flag(cli, "ranks"), bias = mf_cli_count(cli, "bias") > 0,
                more = mf_cli_count(cli, "more") > 0;
     const mf_probe_kind how = mf_cli_enum(cli, "how", 0) == 0 ? MF_PROBE_NEXT : MF_PROBE_DROP;
     int rc = MF_OK;
     if (m->n_moe == 0) return mf_fail(MF_EUSAGE, "this model has no experts to probe");
-    if (!remove && !exchange && !force && !ranks && !bias && !more) remove = "all";
+    if (!remove && !exchange && !among && !ranks && !bias && !more) remove = "all";
     if (!remove && mf_cli_count(cli, "how") > 0)
         return mf_fail(MF_EUSAGE, "--how belongs to --remove");
     if (remove) rc = mf_probe_remove(m, arena, how, remove, ret);
     if (rc == MF_OK && exchange) rc = mf_probe_exchange(m, arena, exchange, ret);
-    if (rc == MF_OK && force) rc = mf_probe_force(m, arena, force, ret);
+    if (rc == MF_OK && among) rc = mf_probe_force(m, arena, among, ret);
     if (rc == MF_OK && ranks) rc = mf_probe_rank(m, arena, ret);
     if (rc == MF_OK && bias) rc = mf_probe_bias(m, arena, mf_cli_real(cli, "bias", 0), ret);
     if (rc == MF_OK && more)
@@ -166,7 +166,7 @@ static void put_option(mf_doc *d, const char *name, const char *value)
 static int write_page(const mf_cli *cli, const mf_session *s, const mf_probe_report *r,
                       const mf_probe_options *o)
 {
-    static const char *const texts[] = {"remove", "exchange", "force", "data", "dtype"};
+    static const char *const texts[] = {"remove", "exchange", "among", "data", "dtype"};
     const char *out = mf_cli_text(cli, "report", NULL), *from = mf_cli_operand(cli, 0);
     mf_doc *d = mf_doc_new();
     if (!d) return MF_ENOMEM;
