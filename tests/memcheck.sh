@@ -47,6 +47,8 @@ small='--set model.layers=1 --set model.dim=8 --set model.heads=1 --set model.se
     check plan default --cluster "$source/share/cluster/measured.ini" --ranks 2 $small
 }
 check eval run -t 1
+check probe run --batches 1 -t 1
+check prune run --share .5 --batches 1 --calibrate 1 --draws 1 -o fewer -t 1
 check generate run -p a -n 4 -t 1
 check report run
 check runs .

@@ -115,19 +115,20 @@ static mf_tensor *blocks(mf_model *m, mf_model_graph *mg, mf_tensor *x)
                                 .len = mg->kv_len,
                                 .places = cache ? cache->max_seq : 0,
                                 .start = (int32_t)c->cache_start};
-    const mf_moe_settings settings = {.env = m->env,
-                                      .ranks = &m->expert_ranks,
-                                      .plugins = m->plugins,
-                                      .adaptive_capacity = &m->adaptive_capacity,
-                                      .labels = m->dims.labels,
-                                      .history = cache ? &history : NULL,
-                                      .keep = mg->shape.want_prob,
-                                      .given = mg->shape.given != NULL,
-                                      .attention = mg->shape.want_attention > 0,
-                                      .outputs =
-                                          mg->shape.mode != MF_MODE_GENERATE &&
-                                          has_regularizer_with(m, MF_REGULARIZER_OUTPUTS),
-                                      .trace = mg->shape.want_trace};
+    const mf_moe_settings settings = {
+        .env = m->env,
+        .ranks = &m->expert_ranks,
+        .plugins = m->plugins,
+        .adaptive_capacity = &m->adaptive_capacity,
+        .labels = m->dims.labels,
+        .history = cache ? &history : NULL,
+        .keep = mg->shape.want_prob || mg->shape.probe,
+        .probe = mg->shape.probe,
+        .given = mg->shape.given != NULL,
+        .attention = mg->shape.want_attention > 0,
+        .outputs = mg->shape.want_outputs || (mg->shape.mode != MF_MODE_GENERATE &&
+                                              has_regularizer_with(m, MF_REGULARIZER_OUTPUTS)),
+        .trace = mg->shape.want_trace};
     for (int32_t l = 0; l < c->layers && mf_graph_status(mg->g) == MF_OK; l++) {
         m->env->layer = l;
         m->env->adapters = &m->adapters[l];
@@ -259,12 +260,23 @@ static bool head_is_adapted(const mf_model *m)
     return m->adapters[m->config->model.layers].n > 0;
 }
 
+static void keep_outputs(const mf_model *m, mf_model_graph *mg)
+{
+    for (int32_t i = 0; i < m->n_moe; i++) {
+        mf_routing *r = &mg->moe[i].routing;
+        mf_graph_keep(r->expert_out);
+        mf_graph_keep(r->offset);
+        mf_graph_keep(r->row_token);
+        mf_graph_keep(r->row_gate);
+    }
+}
+
 static void build(mf_model *m, mf_model_graph *mg)
 {
     const mf_model_shape *s = &mg->shape;
     mf_graph *g = mg->g;
     inputs(m, mg);
-    mg->wants_rows = wants_token_losses(m, mg);
+    mg->wants_rows = wants_token_losses(m, mg) || s->probe;
     mf_tensor *x = mf_block_embed(m, mg);
     if (m->options.dropout > 0 && m->options.dropout_embedding)
         x = mf_dropout(g, x, m->options.dropout);
@@ -293,6 +305,8 @@ static void build(mf_model *m, mf_model_graph *mg)
     add_losses(m, mg);
     mf_graph_keep(mg->task_loss);
     mf_graph_keep(mg->loss);
+    if (s->probe) mf_graph_keep(mg->row_loss);
+    if (s->want_outputs) keep_outputs(m, mg);
     if (s->mode == MF_MODE_TRAIN) mf_graph_backward(g, mg->loss, 0, NULL);
     if (!s->want_logits) mg->logits = NULL;
 }

@@ -211,6 +211,10 @@ typedef struct mf_model_shape {
     bool want_trace;  /* keep everything that run/sample/trace.h records */
     bool want_inputs; /* keep the inputs of gemms with parameters (mf_node_weight) */
     bool try_heads;   /* adds the head_mask input, which can remove heads in one run */
+    /* adds the inputs of probes to each MoE layer (mf_moe_out.route_bias), and keeps prob,
+     * chosen, admitted, gate, scores and row_loss */
+    bool probe;
+    bool want_outputs; /* keep expert_out, offset, row_token and row_gate of each MoE layer */
     const mf_moe_forced *forced; /* [n_moe] routing given by the caller; NULL: routers decide */
     const mf_given_routes *given; /* experts given by the caller; NULL: routers decide */
     bool bf16_attention;          /* compute attention in bf16, as on a device that prefers
@@ -267,8 +271,8 @@ typedef struct mf_model_graph {
      * want_logits */
     mf_tensor *last;
     mf_tensor *loss, *task_loss; /* scalars, kept; NULL in MF_MODE_GENERATE */
-    /* wants_rows: a plugin reads the losses of tokens. row_loss is then [T] or [B], the losses
-     * of the rows that the first task counts; NULL: the task has no such losses. */
+    /* wants_rows: a plugin or a probe reads the losses of tokens. row_loss is then [T] or [B],
+     * the losses of the rows that the first task counts; NULL: the task has no such losses. */
     bool wants_rows;
     mf_tensor *row_loss;
     mf_tensor *hidden[2];     /* [T,d] with want_hidden; else NULL */

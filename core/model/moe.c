@@ -2,17 +2,43 @@
  * never depend on the data: the number R of assignments is fixed, and a dropped assignment has
  * index -1 in `admitted`. */
 #include "model/moe.h"
+#include <math.h>
 #include "model/soft.h"
 #include "plugin/load/open.h"
 #include "ops/moe/grouped_attention.h"
 
 /* Returns the scores for selection: the scores of the router, or else its probabilities, plus
- * the bias that a controller updates. */
-static mf_tensor *selection_score(const mf_moe_layer *layer, mf_graph *g, const mf_routing *r)
+ * the bias that a controller updates, plus the bias of a probe. */
+static mf_tensor *selection_score(const mf_moe_layer *layer, mf_graph *g, const mf_moe_out *out)
 {
+    const mf_routing *r = &out->routing;
     mf_tensor *score = mf_stop_gradient(g, r->score ? r->score : r->prob);
-    if (!layer->select_bias) return score;
-    return mf_add(g, score, mf_graph_param(g, layer->select_bias));
+    if (layer->select_bias) score = mf_add(g, score, mf_graph_param(g, layer->select_bias));
+    return out->route_bias ? mf_add(g, score, out->route_bias) : score;
+}
+
+/* Adds the inputs of a probe, before the choice. */
+static void add_probe(mf_graph *g, mf_moe_out *out)
+{
+    mf_routing *r = &out->routing;
+    const int64_t T = r->tokens, E = r->experts;
+    out->expert_map = mf_graph_input(g, "expert_map", MF_F32, mf_shape2(E, 1));
+    if (r->expert || r->dispatch) return;
+    out->route_bias = mf_graph_input(g, "route_bias", MF_F32, mf_shape2(T, E));
+    if (r->prob || !r->logits) return;
+    /* 0 where the bias is finite, else -inf */
+    mf_tensor *ban = mf_clamp(g, mf_affine(g, out->route_bias, 1, 1e30), -INFINITY, 0);
+    r->prob = mf_softmax(g, mf_add(g, r->logits, ban));
+}
+
+/* Returns the experts that compute the assignments: those admitted, by the map of a probe. */
+static mf_tensor *computed(mf_graph *g, const mf_moe_out *out)
+{
+    mf_tensor *admitted = out->routing.admitted;
+    if (!out->expert_map) return admitted;
+    const mf_shape rows = mf_shape1(out->routing.rows);
+    mf_tensor *to = mf_reshape(g, mf_gather_rows(g, out->expert_map, admitted), rows);
+    return mf_cast(g, mf_affine(g, to, 1, -1), MF_I32);
 }
 
 /* Returns the priority of each assignment, [R], if the first choices of all tokens come before
@@ -110,6 +136,7 @@ static mf_tensor *choose(const mf_moe_layer *layer, const mf_moe_settings *s, mf
                          const mf_router_in *in, mf_moe_out *out)
 {
     mf_routing *r = &out->routing;
+    if (s->probe) add_probe(g, out);
     if (s->given && (r->dispatch || r->expert)) {
         mf_graph_fail(
             g, MF_ECONFIG,
@@ -132,9 +159,9 @@ static mf_tensor *choose(const mf_moe_layer *layer, const mf_moe_settings *s, mf
      * the softmax of the logits got no memory. */
     if (!r->prob) return NULL;
     r->rows = r->tokens * r->top_k;
-    mf_tensor *score = selection_score(layer, g, r);
+    mf_tensor *score = selection_score(layer, g, out);
     mf_moe_scores_count(layer, s->plugins, g, in, r, score);
-    if (r->score || layer->select_bias) out->score = score;
+    if (r->score || layer->select_bias || out->route_bias) out->score = score;
     if (s->given) score = mf_moe_given(g, in, score, out);
     r->chosen = mf_route_select(g, score, in->mask, r->top_k);
     return gates_of(s, g, out, NULL, r->top_k);
@@ -437,6 +464,7 @@ static void keep_choice(const mf_moe_settings *s, mf_graph *g, const mf_router_i
         mf_graph_keep(out->gate);
         mf_graph_keep(r->silent);
     }
+    if (s->probe) mf_graph_keep(out->score);
     if (!s->trace) return;
     out->x = mf_graph_to_f32(g, in->x);
     mf_graph_keep(out->x);
@@ -454,24 +482,6 @@ static void keep_attention(mf_graph *g, int before, mf_moe_out *out)
     out->attention = mf_graph_node_of(g, MF_ROLE_GROUPED_ATTENTION, before);
     for (int i = 0; out->attention && i <= MF_ATTEND_TOKEN; i++)
         mf_graph_keep(out->attention->in[i]);
-}
-
-bool mf_moe_attention_of(const mf_moe_out *out, mf_moe_attention *ret)
-{
-    const mf_node *n = out->attention;
-    if (!n) return false;
-    *ret = (mf_moe_attention){.experts = n->in[MF_ATTEND_OFFSET]->shape.dim[0] - 1,
-                              .heads = n->attr.i[MF_ATTEND_HEADS],
-                              .width = n->in[MF_ATTEND_Q]->shape.dim[1],
-                              .causal = n->attr.i[MF_ATTEND_CAUSAL] != 0,
-                              .masked = n->n_in > MF_ATTEND_MASK && n->in[MF_ATTEND_MASK],
-                              .own = n->attr.i[MF_ATTEND_OWN] != 0,
-                              .scale = n->attr.f[MF_ATTEND_SCALE],
-                              .q = mf_tensor_host(n->in[MF_ATTEND_Q]),
-                              .kv = mf_tensor_host(n->in[MF_ATTEND_KV]),
-                              .offset = mf_tensor_host(n->in[MF_ATTEND_OFFSET]),
-                              .at = mf_tensor_host(n->in[MF_ATTEND_TOKEN])};
-    return ret->q && ret->kv && ret->offset && ret->at;
 }
 
 /* Replaces the router's choice by the inputs of forced routing. */
@@ -598,7 +608,7 @@ static mf_tensor *assigned_experts(const mf_moe_layer *layer, const mf_moe_setti
 {
     const mf_routing *r = &out->routing;
     const int k = r->token ? 1 : r->rows / r->tokens;
-    mf_row_groups groups = mf_group_rows(g, r->admitted, r->token, k, r->experts);
+    mf_row_groups groups = mf_group_rows(g, computed(g, out), r->token, k, r->experts);
     const mf_expert *table = mf_loaded_vtable(mf_instance_plugin(layer->expert));
     const bool inputs = s->config->gate_inputs;
     const bool gates = inputs || ((table->flags & MF_EXPERT_GATES) && !s->outputs &&

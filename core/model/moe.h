@@ -60,6 +60,7 @@ typedef struct mf_moe_settings {
     /* routing that the caller sets for this layer; NULL: the router decides */
     const struct mf_moe_forced *forced;
     bool given; /* adds the input mf_moe_out.given */
+    bool probe; /* adds the inputs mf_moe_out.route_bias and mf_moe_out.expert_map */
 } mf_moe_settings;
 
 /* Routing that the caller sets: it fills mf_moe_out.forced before each run. The router is still
@@ -113,6 +114,12 @@ typedef struct mf_moe_out {
      * of a token are 0. Gates and probabilities are those of the router. NULL unless requested.
      * wished: [R] i32, what the router would choose without it, kept; metric node. */
     mf_tensor *given, *wished;
+    /* Inputs of probes, which the caller fills before each run; NULL without `probe`.
+     * route_bias [T,E] f32 is added to the scores for selection only. An expert with -inf does
+     * not exist for the token: a softmax of logits by core leaves it out, too. NULL also if the
+     * router selects by itself. expert_map [E,1] f32: assignments to expert e are computed by
+     * expert expert_map[e] - 1, and by none if this is -1. */
+    mf_tensor *route_bias, *expert_map;
     /* attention node of the experts, with its inputs kept; NULL: none, or not requested */
     const mf_node *attention;
 } mf_moe_out;

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "model/moe.h"
+#include "ops/moe/grouped_attention.h"
 #include "ops/ops.h"
 #include "plugin/tallies.h"
 
@@ -104,6 +105,24 @@ void mf_moe_tally_take(mf_moe_tally *t, int32_t labels, const double *in)
         t->chosen[i] += in[i];
     for (int i = 0; i < SCALARS; i++)
         *scalars[i] += in[in_arrays(t, labels) + i];
+}
+
+bool mf_moe_attention_of(const mf_moe_out *out, mf_moe_attention *ret)
+{
+    const mf_node *n = out->attention;
+    if (!n) return false;
+    *ret = (mf_moe_attention){.experts = n->in[MF_ATTEND_OFFSET]->shape.dim[0] - 1,
+                              .heads = n->attr.i[MF_ATTEND_HEADS],
+                              .width = n->in[MF_ATTEND_Q]->shape.dim[1],
+                              .causal = n->attr.i[MF_ATTEND_CAUSAL] != 0,
+                              .masked = n->n_in > MF_ATTEND_MASK && n->in[MF_ATTEND_MASK],
+                              .own = n->attr.i[MF_ATTEND_OWN] != 0,
+                              .scale = n->attr.f[MF_ATTEND_SCALE],
+                              .q = mf_tensor_host(n->in[MF_ATTEND_Q]),
+                              .kv = mf_tensor_host(n->in[MF_ATTEND_KV]),
+                              .offset = mf_tensor_host(n->in[MF_ATTEND_OFFSET]),
+                              .at = mf_tensor_host(n->in[MF_ATTEND_TOKEN])};
+    return ret->q && ret->kv && ret->offset && ret->at;
 }
 
 void mf_moe_overflow(const mf_moe_out *out, double *ret_dropped, double *ret_moved)

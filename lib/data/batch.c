@@ -611,13 +611,6 @@ static void fill_piece(mf_batcher *b, int64_t step, int32_t row, mf_batch *out)
         out->mask[(int64_t)row * out->seq + i] = 1;
 }
 
-int64_t mf_batcher_document(const mf_batcher *b, int64_t step, int32_t row)
-{
-    const int64_t place = step * b->spec.rows + row;
-    if (!b->pieces || b->order || b->packing.rows > 0 || place >= b->items) return -1;
-    return b->pieces[place].span;
-}
-
 static int32_t longest(void *self, int64_t step)
 {
     mf_batcher *b = self;
@@ -658,6 +651,16 @@ void mf_batcher_fill(mf_batcher *b, int64_t step, mf_batch *out)
     }
     mf_batch_segments(out, b->sep);
     release(b, out);
+}
+
+int64_t mf_batcher_document(const mf_batcher *b, int64_t step, int32_t row)
+{
+    if (!b->pieces) return MF_BATCH_STREAM;
+    const int64_t place =
+        (b->spec.order == MF_ORDER_SEQUENTIAL ? step % b->count : step) * b->spec.rows + row;
+    if (place >= b->items) return -1;
+    const int64_t at = b->packing.rows > 0 ? b->packing.item[b->packing.begin[place]] : place;
+    return b->pieces[at].span;
 }
 
 static void fill(void *self, int64_t number, mf_batch *out)

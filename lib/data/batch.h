@@ -94,8 +94,10 @@ int mf_batcher_floor(const mf_batcher *b, int64_t n, double *ret);
  * examples, the seq of out may be smaller, but not below `longest` of mf_batcher_source. */
 void mf_batcher_fill(mf_batcher *b, int64_t step, mf_batch *out);
 
-/* Index in the corpus's spans of the document of an example in a sequential batch; -1: the
- * corpus is a stream, or the batch has no such example. */
+/* Returns the number, in the order of the file, of the document or example of which example
+ * `row` of a sequential batch is a part; MF_BATCH_STREAM for windows of a stream, -1 after the
+ * end of the data. Packed batches have several documents in an example: the first one. */
+#define MF_BATCH_STREAM (-2)
 int64_t mf_batcher_document(const mf_batcher *b, int64_t step, int32_t row);
 
 /* Returns the batches of a batcher in the form that the training loop reads. If the batcher is

@@ -15,9 +15,11 @@ struct mf_generator {
     mf_model_graph *many;  /* graph for a prompt of many->shape.seq tokens */
     mf_recorder *recorder; /* recording of the graph for one token; NULL: nothing is recorded */
     const mf_model_graph *last;
-    mf_model_graph *whole; /* graph for mf_generator_review */
-    bool stale;            /* the cache belongs to an earlier state of the model */
-    int32_t *past;         /* [cap] all tokens so far */
+    mf_model_graph *whole;                       /* graph for mf_generator_review */
+    int (*steer)(void *arg, mf_model_graph *mg); /* NULL: graphs have no inputs of probes */
+    void *steer_arg;
+    bool stale;    /* the cache belongs to an earlier state of the model */
+    int32_t *past; /* [cap] all tokens so far */
     int64_t n, cap;
     int64_t cached; /* number of tokens that the model sees: the last `cached` tokens of past */
 };
@@ -81,6 +83,13 @@ int mf_generator_refresh(mf_generator *g)
     return mf_cache_new(g->model, 1, (int)cache_room(g->model), &g->cache);
 }
 
+int mf_generator_steer(mf_generator *g, int (*fill)(void *arg, mf_model_graph *mg), void *arg)
+{
+    g->steer = fill;
+    g->steer_arg = arg;
+    return mf_generator_refresh(g);
+}
+
 static int append(mf_generator *g, const int32_t *ids, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)
@@ -113,7 +122,8 @@ static int graph_for(mf_generator *g, int64_t n, mf_model_graph **ret)
                                       .batch = 1,
                                       .seq = (int32_t)n,
                                       .cache = g->cache,
-                                      .want_prob = true};
+                                      .want_prob = true,
+                                      .probe = g->steer != NULL};
         int rc = mf_model_graph_new(g->model, &shape, slot);
         if (rc != MF_OK) return rc;
     }
@@ -191,7 +201,8 @@ static int run_graph(const mf_generator *g, mf_model_graph *mg, int64_t n, int64
                       .queued = recorder != NULL,
                       .recorder = recorder,
                       .capture = &capture};
-    const int rc = mf_graph_run(mg->g, &r);
+    int rc = g->steer ? g->steer(g->steer_arg, mg) : MF_OK;
+    if (rc == MF_OK) rc = mf_graph_run(mg->g, &r);
     if (rc != MF_OK) mf_recorder_cancel(recorder);
     const int ended = rc == MF_OK ? mf_recorder_end(recorder) : rc;
     return ended == MF_OK && recorder ? mf_graph_wait(mg->g) : ended;
@@ -211,8 +222,11 @@ static int run(mf_generator *g, int64_t n, int64_t before, const float **ret_log
 int mf_generator_review(mf_generator *g, const mf_model_graph **ret_graph, int64_t *ret_first)
 {
     const int64_t room = g->model->config->model.seq, n = g->n < room ? g->n : room;
-    const mf_model_shape shape = {
-        .mode = MF_MODE_GENERATE, .batch = 1, .seq = (int32_t)n, .want_prob = true};
+    const mf_model_shape shape = {.mode = MF_MODE_GENERATE,
+                                  .batch = 1,
+                                  .seq = (int32_t)n,
+                                  .want_prob = true,
+                                  .probe = g->steer != NULL};
     if (n < 1) return mf_fail(MF_EINPUT, "there is no text yet");
     mf_model_graph_free(g->whole);
     g->whole = NULL;

@@ -32,6 +32,10 @@ int mf_generator_pack_weights(mf_generator *g);
 /* Frees the graphs, makes a new cache, and keeps the text, which runs again at the next
  * mf_generator_feed. Call this after heads or skips of the model changed. */
 int mf_generator_refresh(mf_generator *g);
+/* From now on graphs have the inputs of probes (mf_moe_out.route_bias), and `fill` sets them
+ * before each run; an error of fill ends the run. NULL: no longer. Then does the same as
+ * mf_generator_refresh, so call this also after the changes of routing are others. */
+int mf_generator_steer(mf_generator *g, int (*fill)(void *arg, mf_model_graph *mg), void *arg);
 /* Runs the text so far, at most its last model.seq tokens, without the cache. *ret_graph keeps
  * the routing of these tokens; *ret_first is the index of the first of these tokens in the
  * text. Both are valid until the next call of this function or of mf_generator_refresh.

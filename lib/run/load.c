@@ -138,7 +138,7 @@ int mf_load_run_as(const char *path, const mf_session_options *options,
         o.label_names = labels;
         o.n_label_names = n_labels;
         o.tokenizer_file = mf_exists(dir->tokenizer) ? dir->tokenizer : NULL;
-        o.stored_file = dir->stored;
+        o.stored_file = change->no_weights ? "" : dir->stored; /* "": no list */
         if (change->router) o.bind_but = ".router.";
         rc = mf_session_open(config, &o, &s);
     }
@@ -146,12 +146,12 @@ int mf_load_run_as(const char *path, const mf_session_options *options,
         rc = mf_fail(MF_EUSAGE,
                      "the path names the checkpoint of step %lld, found step %lld, too",
                      (long long)dir->step, (long long)change->step);
-    if (rc == MF_OK)
+    if (rc == MF_OK && !change->no_weights)
         rc = mf_ckpt_load_with_state(dir->ckpt, change->step < 0 ? dir->step : change->step, id,
                                      s->model->store, change->router ? ".router." : NULL,
                                      ret_step, &state);
-    if (rc == MF_OK) rc = mf_load_tasks(s->model, state);
-    if (rc == MF_OK)
+    if (rc == MF_OK && state) rc = mf_load_tasks(s->model, state);
+    if (rc == MF_OK && state)
         rc = mf_load_live(s->model->plugins, state, change->router ? "router." : NULL);
     mf_state_free(state);
     mf_free(classes);

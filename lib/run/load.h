@@ -17,6 +17,8 @@ typedef struct mf_load_change {
     /* type that gemms read: f32, bf16; NULL: as in training */
     const char *dtype;
     const char *device; /* device, as in train.device; NULL: the device of the run */
+    /* parameters keep their initial values; live options are not set */
+    bool no_weights;
     /* The router must be usable for training: in a decoder, a router that reads later tokens is
      * refused unless the configuration allows it. */
     bool strict_router;
@@ -26,9 +28,9 @@ typedef struct mf_load_change {
 } mf_load_change;
 /* Opens the run that mf_rundir_read finds for dir, with options. The function uses a copy of
  * the options, in which it sets tokenizer_file, dims and the names of classes. *ret_step: step
- * of the weights. MF_EINPUT if dir is not a run; MF_ECHECKPOINT if the run has no checkpoint
- * that verifies, or if the checkpoint is of another run; MF_EUSAGE if dir is a checkpoint of
- * another step than change->step. The caller closes the session. */
+ * of the weights, not set with no_weights. MF_EINPUT if dir is not a run; MF_ECHECKPOINT if the
+ * run has no checkpoint that verifies, or if the checkpoint is of another run; MF_EUSAGE if dir
+ * is a checkpoint of another step than change->step. The caller closes the session. */
 int mf_load_run_as(const char *dir, const mf_session_options *options,
                    const mf_load_change *change, mf_session **ret, int64_t *ret_step);
 

@@ -205,6 +205,11 @@ words="--steps 12 -q --set train.eval_every=0 --set train.log_every=2 --set trai
     grep -qE 'step [0-9]+: .* is (NaN|-?Inf) at index [0-9]+; its input' said.strict
 }
 
+@test "probes run on the strict device" {
+    unit lab/check_probe ''
+    unit lab/check_prune ''
+}
+
 @test "every op runs on the strict device" {
     unit ops/check_ops fast
     unit ops/check_ops bf16

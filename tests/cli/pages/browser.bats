@@ -26,6 +26,7 @@ setup_file() {
         "$MOEFW" bench routers --routers linear,hash --dim 32 --seeds 1 --batch 1 --seq 32 --repetitions 1 -t 1 --report outputs.html
         "$MOEFW" analyze one --outputs -t 1 -q --report analyzed.html
         "$MOEFW" swap one --router hash -t 1 -o swapped --report swap.html
+        "$MOEFW" probe one --by label --batches 4 -t 1 --report probe.html
         "$MOEFW" train default $tiny --steps 1000000 --out going &
         going=$!
         for _ in $(seq 300); do [ "$(grep -c '"split":"val"' going/metrics.jsonl 2>/dev/null)" -ge 2 ] 2>/dev/null || sleep 0.1; done
@@ -136,6 +137,10 @@ validations() {
 
 @test "a page of a swap" {
     look swap.html
+}
+
+@test "a page of a probe" {
+    look probe.html
 }
 
 @test "a page that is written again while a run goes on" {

@@ -10,6 +10,7 @@
 #include "base/text/shown.h"
 #include "cli/talk/line_edit.h"
 #include "cli/talk/look.h"
+#include "cli/talk/steer.h"
 #include "cli/talk/talker.h"
 
 #define MAX_WORDS 4
@@ -18,6 +19,7 @@ typedef struct {
     mf_talker *run;
     mf_talker baseline; /* session NULL: there is no baseline */
     char name[64];      /* name of the baseline */
+    mf_steer steer;     /* changes of the run's routing */
     bool end;
 } talk;
 
@@ -260,6 +262,82 @@ static int obey_skip(talk *t, int n, char *const *word)
     return rc;
 }
 
+/* ---- changes of routing ---- */
+
+static int steer(talk *t, const char *how, const char *word, double d)
+{
+    const int rc = mf_steer_add(&t->steer, t->run, how, word, d);
+    if (rc == MF_EUSAGE) return told();
+    if (rc == MF_OK) mf_steer_print(&t->steer);
+    return rc;
+}
+
+static int obey_ban(talk *t, int n, char *const *word)
+{
+    (void)n;
+    return steer(t, "ban", word[0], 0);
+}
+static int obey_drop(talk *t, int n, char *const *word)
+{
+    (void)n;
+    return steer(t, "drop", word[0], 0);
+}
+static int obey_force(talk *t, int n, char *const *word)
+{
+    (void)n;
+    return steer(t, "force", word[0], 0);
+}
+static int obey_exchange(talk *t, int n, char *const *word)
+{
+    (void)n;
+    return steer(t, "exchange", word[0], 0);
+}
+
+static int obey_bias(talk *t, int n, char *const *word)
+{
+    double d;
+    (void)n;
+    if (!number(word[1], -1e6, 1e6, &d))
+        return wrong("expected a number from -1e6 to 1e6, found '%s'", word[1]);
+    return steer(t, "bias", word[0], d);
+}
+
+static int obey_changes(talk *t, int n, char *const *word)
+{
+    (void)n;
+    (void)word;
+    mf_steer_print(&t->steer);
+    return MF_OK;
+}
+
+static int obey_undo(talk *t, int n, char *const *word)
+{
+    const char *name;
+    (void)n;
+    (void)word;
+    const int rc = mf_steer_undo(&t->steer, t->run, &name);
+    if (rc != MF_OK) return rc;
+    if (!name) return wrong("there is no change that could be taken back");
+    printf("taken back: %s\n", name);
+    mf_steer_print(&t->steer);
+    return MF_OK;
+}
+
+static int obey_probe(talk *t, int n, char *const *word)
+{
+    double with, without;
+    int64_t tokens;
+    (void)n;
+    (void)word;
+    const int rc = mf_steer_measure(&t->steer, t->run, &with, &without, &tokens);
+    if (rc == MF_EUSAGE) return told();
+    if (rc == MF_OK)
+        printf("loss of the last %lld tokens: %.4f without changes, %.4f with them: %+.4f "
+               "nats/token\n",
+               (long long)tokens, without, with, with - without);
+    return rc;
+}
+
 /* ---- side by side ---- */
 
 static int obey_baseline(talk *t, int n, char *const *word)
@@ -309,6 +387,17 @@ static const command commands[] = {
      obey_route},
     {"experts", "", "show the experts of each token while it is written, or no more", 0, 0,
      obey_experts},
+    {"ban", "LAYER.EXPERT", "no token may choose this expert; the next choice comes in", 1, 1,
+     obey_ban},
+    {"drop", "LAYER.EXPERT", "this expert adds nothing to the tokens that choose it", 1, 1,
+     obey_drop},
+    {"bias", "LAYER.EXPERT D", "add D to its score (often a probability) for the choice", 2, 2,
+     obey_bias},
+    {"force", "LAYER.A+B", "all tokens choose among these experts", 1, 1, obey_force},
+    {"exchange", "LAYER.A-B", "each computes what is routed to the other", 1, 1, obey_exchange},
+    {"changes", "", "list the changes of routing", 0, 0, obey_changes},
+    {"undo", "", "take the last change of routing back", 0, 0, obey_undo},
+    {"probe", "", "what the changes do to the loss of the text so far", 0, 0, obey_probe},
     {"baseline", "RUN|off", "let another run continue the same lines", 1, 1, obey_baseline},
     {"new", "", "forget the text so far", 0, 0, obey_new},
     {"tokens", "N", "how many tokens to write", 1, 1, obey_tokens},
@@ -323,7 +412,7 @@ static const command commands[] = {
 
 static int unknown(const char *name)
 {
-    char list[512] = "";
+    char list[1024] = "";
     const char *names[sizeof commands / sizeof *commands];
     int n = 0;
     for (const command *c = commands; c->name; c++) {
@@ -395,5 +484,6 @@ int mf_talk(mf_talker *run, mf_talker *baseline, const char *name)
         if (rc == MF_OK && t.baseline.session) rc = answer(&t, &t.baseline, t.name, line);
     }
     mf_talker_close(&t.baseline);
+    mf_steer_free(&t.steer);
     return rc;
 }

@@ -6,19 +6,16 @@
 #include <stdio.h>
 #include <string.h>
 #include "base/error.h"
-#include "base/file/io.h"
 #include "base/mem.h"
+#include "lab/new_run.h"
 #include "pretrained/record.h"
-#include "run/checkpoint/checkpoint.h"
-#include "run/observers/observers.h"
 #include "run/load.h"
-#include "run/folder/provenance.h"
 #include "run/folder/rundir.h"
 
 typedef struct swap {
     const mf_swap_options *options;
-    mf_rundir *from, *dir;
-    bool made; /* this swap has created the run directory */
+    mf_rundir *from;
+    mf_new_run new;
     mf_swap_pair pair;
     mf_swap_report *report;
     mf_arena *arena;
@@ -206,8 +203,6 @@ static int measure(swap *s)
     return rc;
 }
 
-/* ---- the run ---- */
-
 /* The last part of the old run's path, and the name of the new router. */
 static const char *name_of(const swap *s)
 {
@@ -215,51 +210,6 @@ static const char *name_of(const swap *s)
     const char *slash = strrchr(path, '/'), *router = s->options->router;
     return mf_arena_strf(s->arena, "%s-%.*s", slash ? slash + 1 : path,
                          (int)strcspn(router, ":"), router);
-}
-
-static int make_dir(swap *s)
-{
-    const char *name = name_of(s), *run = s->options->run;
-    s->made = !run || !mf_exists(run);
-    if (!name) return MF_ENOMEM;
-    return run ? mf_rundir_create_at(run, &s->dir) : mf_rundir_create("runs", name, &s->dir);
-}
-
-/* Writes the new run. Training with its configuration begins with its weights. */
-static int write_run(swap *s)
-{
-    mf_session *new = s->pair.after;
-    mf_state *state = mf_state_new();
-    new->config->train.from = s->dir->path;
-    int rc = state ? mf_run_files_write(new, s->dir) : MF_ENOMEM;
-    if (rc == MF_OK) rc = mf_record_copy(s->from->path, s->dir->path);
-    if (rc == MF_OK) rc = mf_write_file_atomic(s->dir->metrics, "", 0);
-    if (rc == MF_OK)
-        rc = mf_ckpt_save(s->dir->ckpt, 0, new->model->store, NULL, state,
-                          mf_provenance_of(new), 0);
-    mf_state_free(state);
-    return rc;
-}
-
-/* Removes all files that were written. The recorded error stays. */
-static void undo(const swap *s)
-{
-    const int rc = mf_error_code();
-    char why[2048];
-    char **names = NULL;
-    int n = 0;
-    if (!s->dir) return;
-    snprintf(why, sizeof why, "%s", mf_error_message());
-    if (s->made)
-        mf_remove_tree(s->dir->path);
-    else if (mf_list_dir(s->dir->path, &names, &n) == MF_OK)
-        for (int i = 0; i < n; i++) { /* the directory existed and was empty, so it is kept */
-            char *path = mf_path_join(s->dir->path, names[i]);
-            if (path) mf_remove_tree(path);
-            mf_free(path);
-        }
-    mf_list_free(names, n);
-    mf_fail(rc, "%s", why);
 }
 
 static int new_report(swap *s, const char *run)
@@ -283,17 +233,19 @@ int mf_swap(const char *run, const mf_swap_options *options, mf_swap_report **re
     swap s = {.options = options};
     int rc = new_report(&s, run);
     if (rc == MF_OK) rc = mf_rundir_read(run, &s.from);
-    if (rc == MF_OK) rc = make_dir(&s);
+    if (rc == MF_OK) rc = mf_new_run_open(options->run, name_of(&s), &s.new);
     if (rc == MF_OK) rc = open_pair(&s);
     if (rc == MF_OK) rc = measure(&s);
-    if (rc == MF_OK) rc = write_run(&s);
-    if (rc == MF_OK && !(s.report->run = mf_arena_strdup(s.arena, s.dir->path))) rc = MF_ENOMEM;
-    if (rc != MF_OK) undo(&s);
+    if (rc == MF_OK) rc = mf_new_run_write(&s.new, s.pair.after);
+    if (rc == MF_OK) rc = mf_record_copy(s.from->path, s.new.dir->path);
+    if (rc == MF_OK && !(s.report->run = mf_arena_strdup(s.arena, s.new.dir->path)))
+        rc = MF_ENOMEM;
+    if (rc != MF_OK) mf_new_run_undo(&s.new);
     mf_model_graph_free(s.pair.old);
     mf_batch_free(s.pair.batch);
     mf_session_close(s.pair.after);
     mf_session_close(s.pair.before);
-    mf_rundir_close(s.dir);
+    mf_rundir_close(s.new.dir);
     mf_rundir_close(s.from);
     if (rc != MF_OK) {
         mf_swap_report_free(s.report);
