@@ -1,5 +1,5 @@
 /* pretrained/quantize/files.c: writes the folder of a quantized model: the small files of the
- * record, config.json with the settings for four bits that loaders read, and all tensors in
+ * record, config.json with the settings for few bits that loaders read, and all tensors in
  * one file. */
 #include <string.h>
 #include "base/error.h"
@@ -25,13 +25,14 @@ typedef struct target {
 static char *settings_text(const mf_quantize_work *w, const char *indent)
 {
     const mf_quantize_options *o = w->options;
-    return mf_strf("{\n%s  \"bits\": 4,\n%s  \"group_size\": %lld,\n%s  \"damp_percent\": %g,\n"
-                   "%s  \"desc_act\": %s,\n%s  \"static_groups\": false,\n%s  \"sym\": true,\n"
-                   "%s  \"true_sequential\": true,\n%s  \"checkpoint_format\": \"gptq\",\n"
-                   "%s  \"quant_method\": \"gptq\"\n%s}",
-                   indent, indent, (long long)o->group, indent, o->damp, indent,
-                   o->act_order && o->calibrate > 0 ? "true" : "false", indent, indent, indent,
-                   indent, indent, indent);
+    return mf_strf(
+        "{\n%s  \"bits\": %d,\n%s  \"group_size\": %lld,\n%s  \"damp_percent\": %g,\n"
+        "%s  \"desc_act\": %s,\n%s  \"static_groups\": false,\n%s  \"sym\": true,\n"
+        "%s  \"true_sequential\": true,\n%s  \"checkpoint_format\": \"gptq\",\n"
+        "%s  \"quant_method\": \"gptq\"\n%s}",
+        indent, o->bits, indent, (long long)o->group, indent, o->damp, indent,
+        o->act_order && o->calibrate > 0 ? "true" : "false", indent, indent, indent, indent,
+        indent, indent);
 }
 
 /* Writes config.json, with the settings of the quantization as its first key. */
@@ -98,11 +99,13 @@ static void part_name(const mf_st_tensor *t, int i, char *out)
              endings[i]);
 }
 
-static int declare_parts(mf_st_writer *out, const mf_st_tensor *t, const mf_int4 *w)
+static int declare_parts(mf_st_writer *out, const mf_st_tensor *t, const mf_gptq *w)
 {
     static const mf_st_dtype types[] = {MF_ST_I32, MF_ST_I32, MF_ST_I32, MF_ST_F16};
-    const int64_t shapes[PARTS][2] = {
-        {w->in, 0}, {w->in / 8, w->out}, {w->groups, w->out / 8}, {w->groups, w->out}};
+    const int64_t shapes[PARTS][2] = {{w->in, 0},
+                                      {w->in * w->bits / 32, w->out},
+                                      {w->groups, w->out * w->bits / 32},
+                                      {w->groups, w->out}};
     char name[MF_ST_NAME_MAX];
     int rc = MF_OK;
     for (int i = 0; rc == MF_OK && i < PARTS; i++) {
@@ -130,11 +133,11 @@ static int declare(const target *f, mf_st_writer *out)
     return rc;
 }
 
-static int put_part(mf_st_writer *out, const mf_int4 *w, int part)
+static int put_part(mf_st_writer *out, const mf_gptq *w, int part)
 {
     const void *const from[PARTS] = {w->group_of, w->words, w->zeros, w->scales};
-    const int64_t bytes[PARTS] = {4 * w->in, w->in / 2 * w->out, w->groups * w->out / 2,
-                                  2 * w->groups * w->out};
+    const int64_t bytes[PARTS] = {4 * w->in, w->in * w->bits / 8 * w->out,
+                                  w->groups * w->out * w->bits / 8, 2 * w->groups * w->out};
     return mf_st_writer_put(out, from[part], (size_t)bytes[part]);
 }
 

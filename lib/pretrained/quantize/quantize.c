@@ -23,7 +23,7 @@ static char *name_of(mf_arena *arena, const char *run)
     return slash ? slash + 1 : copy;
 }
 
-/* Chooses paths that do not exist: runs/NAME-int4-N unless the caller named the run. */
+/* Chooses paths that do not exist: runs/NAME-intBITS-N unless the caller named the run. */
 static int choose_paths(mf_quantize_work *w, const char *run)
 {
     mf_quantize_report *r = w->report;
@@ -31,7 +31,7 @@ static int choose_paths(mf_quantize_work *w, const char *run)
     if (!name) return MF_ENOMEM;
     for (int n = 1;; n++) {
         r->run = given ? mf_arena_strdup(r->arena, given)
-                       : mf_arena_strf(r->arena, "runs/%s-int4-%d", name, n);
+                       : mf_arena_strf(r->arena, "runs/%s-int%d-%d", name, w->options->bits, n);
         if (!r->run) return MF_ENOMEM;
         for (size_t end = strlen(r->run); end > 1 && r->run[end - 1] == '/';)
             r->run[--end] = '\0';
@@ -59,6 +59,7 @@ static int judge_data(const mf_quantize_work *w, const char *run, bool *ret_none
                        "%s has no data, and GPTQ wants inputs: expected --calibrate FILE, "
                        "or rounding to nearest (--gptq 0)",
                        run);
+    if (o->unmeasured) return MF_OK;
     mf_log(MF_LOG_WARN,
            "%s has no data: its weights are rounded, and what this costs is not measured; "
            "--calibrate FILE gives data",
@@ -79,6 +80,7 @@ static int open_both(mf_quantize_work *w, const char *run)
             rc = mf_fail(MF_EUSAGE, "%s: tensor '%s' has few bits already", run,
                          w->x.record->tensors[i]->name);
     if (rc == MF_OK) rc = judge_data(w, run, &session.no_data);
+    if (o->unmeasured && o->calibrate == 0) session.no_data = true;
     if (rc == MF_OK) rc = mf_load_run_as(run, &session, &change, &w->before, &step);
     if (rc != MF_OK) return rc;
     w->weights = mf_alloc((size_t)w->x.record->n + 1, sizeof *w->weights);
@@ -115,13 +117,13 @@ int mf_quantize(const char *run, const mf_quantize_options *options, mf_quantize
     if (rc == MF_OK) rc = choose_paths(&w, run);
     if (rc == MF_OK) rc = open_both(&w, run);
     if (rc == MF_OK) rc = mf_quantize_weights(&w);
-    if (rc == MF_OK) rc = mf_quantize_measure(&w);
+    if (rc == MF_OK && !options->unmeasured) rc = mf_quantize_measure(&w);
     if (rc == MF_OK) rc = mf_quantize_write(&w, r->folder);
     written = rc == MF_OK;
     if (rc == MF_OK) rc = import_folder(&w);
     if (rc != MF_OK && written) undo(r->folder);
     for (int64_t i = 0; w.weights && i < w.x.record->n; i++)
-        mf_int4_free(w.weights[i]);
+        mf_gptq_free(w.weights[i]);
     mf_free(w.weights);
     mf_session_close(w.before);
     mf_export_close(&w.x);

@@ -1,4 +1,4 @@
-/* pretrained/quantize/quantize.h: a run in four bits: weights of attention, dense blocks and
+/* pretrained/quantize/quantize.h: a run in four or eight bits: weights of attention, dense blocks and
  * experts in the layout GPTQ, version 1. Nothing else changes.
  *
  * Not quantized: routers, norms, biases, embeddings, heads, gates of shared experts, and
@@ -15,6 +15,8 @@
 typedef struct mf_quantize_options {
     const char *run;   /* path of the new run, a directory that is new or empty; its folder
                         * is run.hf */
+    int bits;          /* of a weight: 4 or 8 */
+    bool unmeasured;   /* what it costs is not measured */
     int64_t group;     /* number of inputs that share a scale; -1: all */
     int64_t calibrate; /* number of batches of the training split for GPTQ; 0: round
                         * to nearest */
@@ -43,8 +45,8 @@ typedef struct mf_quantize_report {
                               * no inverse */
     int32_t n_layers;
     mf_quantize_layer *layers;
-    /* numbers of batches and tokens on which the values were measured; 0: the run has no data,
-     * and there are no layers */
+    /* numbers of batches and tokens on which the values were measured; 0: the run has no data or
+     * `unmeasured` was set, and there are no layers */
     int64_t batches, tokens;
     double kl_next_token; /* mean over targets, in nats; NaN: the model predicts numbers */
     double loss_before, loss_after; /* NaN without data */

@@ -3,14 +3,14 @@
 #define MF_QUANTIZE_PARTS_H
 
 #include "pretrained/export_run.h"
-#include "pretrained/quantize/int4.h"
+#include "pretrained/quantize/gptq.h"
 #include "pretrained/quantize/quantize.h"
 
 typedef struct mf_quantize_work {
     const mf_quantize_options *options;
     mf_export_run x;    /* the model that will be quantized */
     mf_session *before; /* the model before quantization, with data if there are any */
-    mf_int4 **weights;  /* [x.record->n] quantized weights; NULL for tensors that are
+    mf_gptq **weights;  /* [x.record->n] quantized weights; NULL for tensors that are
                          * not quantized */
     mf_quantize_report *report;
 } mf_quantize_work;

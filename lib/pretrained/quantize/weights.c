@@ -17,7 +17,7 @@ typedef struct hessian {
     const mf_param *param;
     int64_t group, in, rows;
     double *h; /* [in,in], the lower half; NULL after it was inverted */
-    mf_int4_inputs inputs;
+    mf_gptq_inputs inputs;
     int state; /* 0: sums; 1: inverted; -1: no inverse exists, or there are no rows */
 } hessian;
 
@@ -77,7 +77,7 @@ static void drop_hessians(calibration *c)
 {
     for (int64_t i = 0; i < c->n; i++) {
         mf_free(c->hessians[i].h);
-        mf_int4_inputs_free(&c->hessians[i].inputs);
+        mf_gptq_inputs_free(&c->hessians[i].inputs);
     }
     c->n = 0;
 }
@@ -177,7 +177,7 @@ static int open_calibration(calibration *c)
 /* ---- one weight ---- */
 
 /* Computes the data of a weight's inputs that GPTQ needs; NULL: there are none. */
-static int inputs_of(calibration *c, const mf_place *p, const mf_int4_inputs **ret)
+static int inputs_of(calibration *c, const mf_place *p, const mf_gptq_inputs **ret)
 {
     const mf_quantize_options *o = c->w->options;
     *ret = NULL;
@@ -187,7 +187,7 @@ static int inputs_of(calibration *c, const mf_place *p, const mf_int4_inputs **r
         if (h->state == 0) {
             int rc = h->rows > 0 ? MF_OK : MF_ENONFINITE;
             if (rc == MF_OK)
-                rc = mf_int4_inputs_of(h->in, h->h, o->damp, o->act_order, &h->inputs);
+                rc = mf_gptq_inputs_of(h->in, h->h, o->damp, o->act_order, &h->inputs);
             if (rc != MF_OK && rc != MF_ENONFINITE) return rc;
             h->state = rc == MF_OK ? 1 : -1;
             mf_free(h->h);
@@ -202,18 +202,20 @@ static int inputs_of(calibration *c, const mf_place *p, const mf_int4_inputs **r
 /* Writes new values to the elements of a place, in the order of the tensor. */
 static int scatter(const mf_place *p, const float *values)
 {
+    const int64_t in = p->size[p->rank - 1], step = p->stride[p->rank - 1];
     float *to = mf_param_edit(p->param);
     if (!to) return MF_ENOMEM;
-    for (int64_t i = 0; i < mf_place_count(p); i++) {
-        int64_t at = p->base, rest = i;
-        for (int d = p->rank; d-- > 0; rest /= p->size[d])
+    for (int64_t i = 0; i < mf_place_count(p); i += in) {
+        int64_t at = p->base, rest = i / in;
+        for (int d = p->rank - 1; d-- > 0; rest /= p->size[d])
             at += rest % p->size[d] * p->stride[d];
-        to[at] = values[i];
+        for (int64_t j = 0; j < in; j++)
+            to[at + j * step] = values[i + j];
     }
     return MF_OK;
 }
 
-/* Refuses values that are not finite, because no code of four bits and no scale stands
+/* Refuses values that are not finite, because no code of few bits and no scale stands
  * for them. */
 static int judge_values(const mf_place *p, const float *values)
 {
@@ -229,10 +231,11 @@ static int quantize(calibration *c, int64_t i)
     mf_quantize_work *w = c->w;
     const mf_place *p = &w->x.record->ledger.places[i];
     const int64_t out = p->shape[0], in = p->shape[1], group = w->options->group;
-    const mf_int4_inputs *inputs;
+    const mf_gptq_inputs *inputs;
     float *const from[2] = {mf_param_edit(p->param), NULL};
     float *values = mf_alloc_raw((size_t)(out * in) * sizeof *values);
-    w->weights[i] = mf_int4_new(out, in, group > 0 && group < in ? group : in);
+    w->weights[i] =
+        mf_gptq_new(w->options->bits, out, in, group > 0 && group < in ? group : in);
     int rc = from[0] && values && w->weights[i] ? inputs_of(c, p, &inputs) : MF_ENOMEM;
     if (rc == MF_OK) {
         mf_values_gather(p, from, values);
@@ -240,9 +243,9 @@ static int quantize(calibration *c, int64_t i)
     }
     if (rc == MF_OK) {
         if (inputs)
-            rc = mf_int4_gptq(w->weights[i], inputs, values);
+            rc = mf_gptq_compensate(w->weights[i], inputs, values);
         else
-            mf_int4_round(w->weights[i], values);
+            mf_gptq_round(w->weights[i], values);
     }
     if (rc == MF_OK) rc = scatter(p, values);
     if (rc == MF_OK) {
@@ -277,7 +280,7 @@ int mf_quantize_weights(mf_quantize_work *w)
     for (int64_t l = 0; rc == MF_OK && l < w->x.session->config->model.layers; l++)
         rc = quantize_block(&c, l);
     if (rc == MF_OK && w->report->quantized == 0)
-        rc = mf_fail(MF_EUSAGE, "there is no weight that four bits can say: matrices of blocks "
+        rc = mf_fail(MF_EUSAGE, "there is no weight that few bits can say: matrices of blocks "
                                 "that lie alone in a tensor, with sides that 8 divides");
     drop_hessians(&c);
     mf_free(c.hessians);

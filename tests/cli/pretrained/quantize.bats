@@ -34,6 +34,24 @@ value() {
     awk -v a="$after" -v b="$(value loss)" 'BEGIN { d = a - b; exit !(d < 1e-4 && d > -1e-4) }'
 }
 
+@test "eight bits cost less than four, and need no measuring" {
+    for bits in 4 8; do
+        run "$MOEFW" quantize run -o "new$bits" --bits $bits --group 32 --json -t 1 -q --batches 2
+        [ "$status" -eq 0 ]
+        declare "kl$bits=$(value kl_next_token)"
+    done
+    # shellcheck disable=SC2154
+    awk -v four="$kl4" -v eight="$kl8" 'BEGIN { exit !(eight > 0 && eight < four / 5) }'
+    grep -q '"bits": 8' new8.hf/config.json
+    run "$MOEFW" quantize run -o again --bits 8 --group 32 -t 1 --no-measure
+    [ "$status" -eq 0 ]
+    [[ "$output" == *"weights have eight bits"*"not measured: --no-measure"* ]]
+    cmp new8.hf/model.safetensors again.hf/model.safetensors
+    run "$MOEFW" quantize run -o none --bits 5
+    [ "$status" -eq 2 ]
+    [ "$output" = "moefw: --bits=5: expected 4 or 8" ]
+}
+
 @test "the folder has GPTQ's tensors and settings, and export gives it back" {
     "$MOEFW" quantize run -o new --group 64 --gptq 2 --act-order "${small[@]}"
     strings -n 8 new.hf/model.safetensors | head -200 >names

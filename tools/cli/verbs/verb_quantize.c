@@ -1,4 +1,4 @@
-/* moefw quantize: writes a run with weights of four bits, and reports how the loss changes. The
+/* moefw quantize: writes a run with weights of four or eight bits, and reports how the loss changes. The
  * verb only parses and prints; pretrained/quantize/quantize.h quantizes. */
 #include <stdio.h>
 #include <string.h>
@@ -9,7 +9,8 @@
 #include "pretrained/quantize/quantize.h"
 
 static const mf_cli_form forms[] = {
-    {NULL, "RUN", 1, 1, "write the weights of an imported run in four bits, as a new run"},
+    {NULL, "RUN", 1, 1,
+     "write the weights of an imported run in four or eight bits, as a new run"},
     MF_CLI_FORM_END};
 
 static const mf_cli_option options[] = {
@@ -18,7 +19,7 @@ static const mf_cli_option options[] = {
      .arg = "N",
      .lo = 1,
      .hi = 32,
-     .help = "bits of a weight: 4, the only width there is (4)"},
+     .help = "bits of a weight: 4 or 8 (4)"},
     {.name = "group",
      .kind = MF_CLI_INT,
      .arg = "N",
@@ -51,11 +52,15 @@ static const mf_cli_option options[] = {
      .lo = 0,
      .hi = 1e15,
      .help = "measure on at most N batches of the validation split; 0: all of it (8)"},
+    {.name = "no-measure",
+     .kind = MF_CLI_FLAG,
+     .help = "do not measure what it costs: no loss, no KL, no routing"},
     {.name = "out",
      .letter = 'o',
      .kind = MF_CLI_TEXT,
      .arg = "NEWRUN",
-     .help = "the new run, a directory that is new or empty (runs/RUN-int4-N)"},
+     .help =
+         "the new run, a directory that is new or empty (runs/RUN-int4-N, runs/RUN-int8-N)"},
     MF_CLI_END};
 
 static int print_json(const mf_quantize_report *r)
@@ -87,11 +92,11 @@ static int print_json(const mf_quantize_report *r)
     return mf_cli_print_json(w);
 }
 
-static void print_text(const mf_quantize_report *r, bool gptq)
+static void print_text(const mf_quantize_report *r, const mf_quantize_options *o)
 {
-    printf("%lld weights have four bits, %lld matrices stay as they are\n",
-           (long long)r->quantized, (long long)r->left);
-    if (gptq && r->rounded > 0)
+    printf("%lld weights have %s bits, %lld matrices stay as they are\n",
+           (long long)r->quantized, o->bits == 8 ? "eight" : "four", (long long)r->left);
+    if (o->calibrate > 0 && r->rounded > 0)
         printf("%lld of them are rounded to nearest: the calibration never reached them\n",
                (long long)r->rounded);
     if (r->n_layers > 0) printf("layer  tokens with other experts  overlap of the sets\n");
@@ -99,7 +104,7 @@ static void print_text(const mf_quantize_report *r, bool gptq)
         printf("%5d  %25.4f  %19.4f\n", (int)r->layers[i].layer, r->layers[i].changed,
                r->layers[i].overlap);
     if (r->batches == 0)
-        printf("not measured: the run has no data\n");
+        printf("not measured: %s\n", o->unmeasured ? "--no-measure" : "the run has no data");
     else
         printf("KL of predictions %.6f, loss %.6f -> %.6f, on %lld batches\n", r->kl_next_token,
                r->loss_before, r->loss_after, (long long)r->batches);
@@ -108,9 +113,8 @@ static void print_text(const mf_quantize_report *r, bool gptq)
 
 static int judge(const mf_cli *cli, const mf_quantize_options *o)
 {
-    const long long bits = mf_cli_int(cli, "bits", 4);
-    if (bits != 4)
-        return mf_fail(MF_EUSAGE, "--bits=%lld: expected 4, the only width there is", bits);
+    if (o->bits != 4 && o->bits != 8)
+        return mf_fail(MF_EUSAGE, "--bits=%d: expected 4 or 8", o->bits);
     if (o->group != -1 && (o->group < 8 || o->group % 8 != 0))
         return mf_fail(MF_EUSAGE, "--group %lld: expected -1 or a multiple of 8, as 128",
                        (long long)o->group);
@@ -122,7 +126,9 @@ static int judge(const mf_cli *cli, const mf_quantize_options *o)
 static int run(const mf_cli *cli)
 {
     const int64_t all = mf_cli_text(cli, "calibrate", NULL) ? 16 : 0;
-    mf_quantize_options o = {.group = mf_cli_int(cli, "group", 128),
+    mf_quantize_options o = {.bits = (int)mf_cli_int(cli, "bits", 4),
+                             .unmeasured = mf_cli_flag(cli, "no-measure"),
+                             .group = mf_cli_int(cli, "group", 128),
                              .calibrate = mf_cli_int(cli, "gptq", all),
                              .damp = mf_cli_real(cli, "damp", 0.01),
                              .act_order = mf_cli_flag(cli, "act-order"),
@@ -139,7 +145,7 @@ static int run(const mf_cli *cli)
     if (rc == MF_OK && mf_cli_json(cli))
         rc = print_json(r);
     else if (rc == MF_OK)
-        print_text(r, o.calibrate > 0);
+        print_text(r, &o);
     mf_quantize_report_free(r);
     mf_arena_free(arena);
     return rc;
@@ -147,7 +153,7 @@ static int run(const mf_cli *cli)
 
 const mf_verb mf_verb_quantize = {
     .name = "quantize",
-    .brief = "an imported run's weights in four bits, and what this costs",
+    .brief = "an imported run's weights in four or eight bits, and what this costs",
     .forms = forms,
     .options = options,
     .run = run,

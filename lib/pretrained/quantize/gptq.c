@@ -1,9 +1,9 @@
-/* pretrained/quantize/int4.c: rounds matrices to four bits, value by value or by GPTQ.
+/* pretrained/quantize/gptq.c: rounds matrices to few bits, value by value or by GPTQ.
  *
  * Rows of a matrix do not depend on each other, so threads share them. Results do not depend on
  * the number of threads. A scale is first rounded to f16, and values are rounded with
  * this scale. */
-#include "pretrained/quantize/int4.h"
+#include "pretrained/quantize/gptq.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -13,29 +13,31 @@
 #include "base/thread/parallel.h"
 #include "pretrained/weights/types.h"
 
-enum { MIDDLE = 8, MOST = 15, ROWS = 16, BLOCK = 128 };
+enum { ROWS = 16, BLOCK = 128, WORD = 32 };
 
 /* ---- the matrix ---- */
 
-mf_int4 *mf_int4_new(int64_t out, int64_t in, int64_t group)
+mf_gptq *mf_gptq_new(int bits, int64_t out, int64_t in, int64_t group)
 {
-    mf_int4 *w = mf_alloc(1, sizeof *w);
+    mf_gptq *w = mf_alloc(1, sizeof *w);
     if (!w) return NULL;
-    *w = (mf_int4){.out = out, .in = in, .group = group, .groups = (in + group - 1) / group};
-    w->words = mf_alloc((size_t)(in / 8 * out), sizeof *w->words);
-    w->zeros = mf_alloc((size_t)(w->groups * (out / 8)), sizeof *w->zeros);
+    *w = (mf_gptq){
+        .bits = bits, .out = out, .in = in, .group = group, .groups = (in + group - 1) / group};
+    const int64_t zeros = w->groups * (out * bits / WORD);
+    w->words = mf_alloc((size_t)(in * bits / WORD * out), sizeof *w->words);
+    w->zeros = mf_alloc((size_t)zeros, sizeof *w->zeros);
     w->scales = mf_alloc((size_t)(w->groups * out), sizeof *w->scales);
     w->group_of = mf_alloc((size_t)in, sizeof *w->group_of);
     if (!w->words || !w->zeros || !w->scales || !w->group_of) {
-        mf_int4_free(w);
+        mf_gptq_free(w);
         return NULL;
     }
-    for (int64_t i = 0; i < w->groups * (out / 8); i++)
-        w->zeros[i] = 0x77777777; /* version 1 stores each zero minus one */
+    for (int64_t i = 0; i < zeros; i++) /* version 1 stores each zero minus one */
+        w->zeros[i] = bits == 4 ? 0x77777777 : 0x7f7f7f7f;
     return w;
 }
 
-void mf_int4_free(mf_int4 *w)
+void mf_gptq_free(mf_gptq *w)
 {
     if (!w) return;
     mf_free(w->words);
@@ -47,40 +49,47 @@ void mf_int4_free(mf_int4 *w)
 
 /* ---- scales ---- */
 
-/* Stores the scale of a group whose largest |value| is `largest`, and returns it. */
-static float set_scale(mf_int4 *w, int64_t g, int64_t o, float largest)
+static int most(const mf_gptq *w)
 {
-    const float least = 0x1p-14f, most = 65504; /* bounds of normal f16 numbers */
-    float scale = 2 * largest / MOST;
-    scale = scale < least ? least : scale > most ? most : scale;
+    return (1 << w->bits) - 1;
+}
+
+/* Stores the scale of a group whose largest |value| is `largest`, and returns it. */
+static float set_scale(mf_gptq *w, int64_t g, int64_t o, float largest)
+{
+    const float lo = 0x1p-14f, hi = 65504; /* bounds of normal f16 numbers */
+    float scale = 2 * largest / (float)most(w);
+    scale = scale < lo ? lo : scale > hi ? hi : scale;
     mf_types_from_f32(MF_ST_F16, &scale, 1, &w->scales[g * w->out + o]);
     mf_types_to_f32(MF_ST_F16, &w->scales[g * w->out + o], 1, &scale);
     return scale;
 }
 
-/* Stores the value of input i as four bits, and returns the value that these bits represent. No
+/* Stores the value of input i as few bits, and returns the value that these bits represent. No
  * other thread may write the words of this output. */
-static float set_value(mf_int4 *w, int64_t o, int64_t i, float value, float scale)
+static float set_value(mf_gptq *w, int64_t o, int64_t i, float value, float scale)
 {
-    float q = nearbyintf(value / scale) + MIDDLE;
-    q = q < 0 ? 0 : q > MOST ? MOST : q; /* the bounds of four bits */
-    w->words[i / 8 * w->out + o] |= (uint32_t)q << 4 * (i % 8);
-    return scale * (q - MIDDLE);
+    const float middle = (float)(1 << (w->bits - 1)), last = (float)most(w);
+    const int64_t at = i * w->bits;
+    float q = nearbyintf(value / scale) + middle;
+    q = q < 0 ? 0 : q > last ? last : q;
+    w->words[at / WORD * w->out + o] |= (uint32_t)q << at % WORD;
+    return scale * (q - middle);
 }
 
 /* ---- each value alone ---- */
 
 typedef struct rounding {
-    mf_int4 *w;
+    mf_gptq *w;
     float *values;
-    const mf_int4_inputs *x;
+    const mf_gptq_inputs *x;
     float *room; /* [tiles, ROWS, in + BLOCK] */
 } rounding;
 
 static void round_rows(void *arg, int64_t t)
 {
     const rounding *r = arg;
-    mf_int4 *w = r->w;
+    mf_gptq *w = r->w;
     for (int64_t o = t * ROWS; o < w->out && o < (t + 1) * ROWS; o++) {
         float *row = r->values + o * w->in;
         for (int64_t i = 0, end; i < w->in; i = end) {
@@ -95,10 +104,10 @@ static void round_rows(void *arg, int64_t t)
     }
 }
 
-void mf_int4_round(mf_int4 *w, float *values)
+void mf_gptq_round(mf_gptq *w, float *values)
 {
     rounding r = {.w = w, .values = values};
-    memset(w->words, 0, (size_t)(w->in / 8 * w->out) * sizeof *w->words);
+    memset(w->words, 0, (size_t)(w->in * w->bits / WORD * w->out) * sizeof *w->words);
     for (int64_t i = 0; i < w->in; i++)
         w->group_of[i] = (int32_t)(i / w->group);
     mf_parallel((w->out + ROWS - 1) / ROWS, round_rows, &r);
@@ -178,25 +187,25 @@ static int invert(int64_t n, const double *h, double add, const int32_t *order, 
     return rc;
 }
 
-int mf_int4_inputs_of(int64_t in, double *h, double damp, bool act_order, mf_int4_inputs *ret)
+int mf_gptq_inputs_of(int64_t in, double *h, double damp, bool act_order, mf_gptq_inputs *ret)
 {
     double mean = 0;
-    *ret = (mf_int4_inputs){.in = in,
+    *ret = (mf_gptq_inputs){.in = in,
                             .order = mf_alloc((size_t)in, sizeof *ret->order),
                             .upper = mf_alloc((size_t)(in * in), sizeof *ret->upper)};
     for (int64_t i = 0; i < in; i++)
         mean += h[i * in + i] / (double)in;
     int rc = ret->order && ret->upper ? choose_order(in, h, act_order, ret->order) : MF_ENOMEM;
     if (rc == MF_OK) rc = invert(in, h, damp * mean, ret->order, ret->upper);
-    if (rc != MF_OK) mf_int4_inputs_free(ret);
+    if (rc != MF_OK) mf_gptq_inputs_free(ret);
     return rc;
 }
 
-void mf_int4_inputs_free(mf_int4_inputs *x)
+void mf_gptq_inputs_free(mf_gptq_inputs *x)
 {
     mf_free(x->order);
     mf_free(x->upper);
-    *x = (mf_int4_inputs){0};
+    *x = (mf_gptq_inputs){0};
 }
 
 /* ---- GPTQ ---- */
@@ -206,7 +215,7 @@ void mf_int4_inputs_free(mf_int4_inputs *x)
 static void gptq_block(const rounding *r, int64_t o, int64_t i, int64_t end, float *row,
                        float *scale, float *error)
 {
-    mf_int4 *w = r->w;
+    mf_gptq *w = r->w;
     const int64_t n = w->in;
     for (int64_t p = i; p < end; p++) {
         const float *u = r->x->upper + p * n;
@@ -254,12 +263,12 @@ static void gptq_rows(void *arg, int64_t t)
             r->values[(o0 + o) * n + r->x->order[p]] = room[o * n + p];
 }
 
-int mf_int4_gptq(mf_int4 *w, const mf_int4_inputs *x, float *values)
+int mf_gptq_compensate(mf_gptq *w, const mf_gptq_inputs *x, float *values)
 {
     const int64_t tiles = (w->out + ROWS - 1) / ROWS;
     float *room = mf_alloc((size_t)(tiles * ROWS * (w->in + BLOCK)), sizeof *room);
     if (!room) return MF_ENOMEM;
-    memset(w->words, 0, (size_t)(w->in / 8 * w->out) * sizeof *w->words);
+    memset(w->words, 0, (size_t)(w->in * w->bits / WORD * w->out) * sizeof *w->words);
     for (int64_t p = 0; p < w->in; p++)
         w->group_of[x->order[p]] = (int32_t)(p / w->group);
     rounding r = {.w = w, .values = values, .x = x, .room = room};
