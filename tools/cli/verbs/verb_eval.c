@@ -2,6 +2,7 @@
  * initial weights, in the same way as the evaluations of training. */
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 #include "base/error.h"
 #include "base/file/io.h"
 #include "base/log.h"
@@ -116,10 +117,18 @@ static void print_efficiency(const mf_metrics_record *r)
     mf_wrap_line(stdout, 2, "%s", line.text);
 }
 
+/* Returns the text of a split. data: --data, or NULL. */
+static const char *text_of(const mf_session *s, const mf_metrics_record *r, const char *data)
+{
+    const mf_data_config *c = &s->config->data;
+    const bool val = strcmp(r->split, "val") == 0 && c->val_path[0] != '\0';
+    return data ? data : val ? c->val_path : c->path;
+}
+
 /* Prints the record as text. trained: the weights come from a run; otherwise they are
  * initial weights. */
-static void print_text(const mf_session *s, const mf_metrics_record *r, bool trained,
-                       int64_t step)
+static void print_text(const mf_session *s, const mf_metrics_record *r, const char *data,
+                       bool trained, int64_t step)
 {
     mf_line line = {0};
     char answers[1024];
@@ -136,8 +145,8 @@ static void print_text(const mf_session *s, const mf_metrics_record *r, bool tra
         mf_line_add(&line, " (mean of batches %.3f)", r->ppl_batch_mean);
     if (r->bits_per_byte == r->bits_per_byte)
         mf_line_add(&line, ", %.4f bits/byte", r->bits_per_byte);
-    mf_wrap_line(stdout, 2, "%s (%lld %s)", line.text, (long long)r->tokens,
-                 by_row ? "examples" : "tokens");
+    mf_wrap_line(stdout, 2, "%s (%lld %s of %s)", line.text, (long long)r->tokens,
+                 by_row ? "examples" : "tokens", mf_shown_on(stdout, text_of(s, r, data)));
     if (mf_metrics_predictions(r, answers, sizeof answers)[0] != '\0')
         mf_wrap_line(stdout, 2, "%s", mf_shown(answers));
     if (r->ppl == r->ppl) print_efficiency(r);
@@ -186,7 +195,8 @@ static int measure(const mf_cli *cli, moefw_run *run)
         puts(m.json);
         return MF_OK;
     }
-    print_text(run->session, &run->record, run->directory != NULL, run->step);
+    print_text(run->session, &run->record, mf_cli_text(cli, "data", NULL),
+               run->directory != NULL, run->step);
     if (heads > 0) print_heads(&run->record);
     return MF_OK;
 }
