@@ -35,7 +35,7 @@ lib/run/*:entropy                 a measurement in metrics.jsonl
 tools/report/*:entropy             a measurement in metrics.jsonl
 tools/lab/*:entropy                a measurement in metrics.jsonl
 tools/report/*:attention           a part of a block
-tools/cli/prune/verb_prune.c:prune  a verb
+tools/cli/verbs/verb_prune.c:prune  a verb
 tools/lab/prune/apply.c:prune      the same
 tools/lab/prune/scores.c:random    a choice without a score
 core/plugin/load/find.c:replay_changes the new name of an old one

@@ -1,10 +1,10 @@
-/* pretrained/quantize/quantize.h: a run in four or eight bits: weights of attention, dense blocks and
- * experts in the layout GPTQ, version 1. Nothing else changes.
+/* pretrained/quantize/quantize.h: a run in four or eight bits: weights of attention, dense
+ * blocks and experts in the layout GPTQ, version 1. Nothing else changes.
  *
  * Not quantized: routers, norms, biases, embeddings, heads, gates of shared experts, and
- * matrices that this layout cannot store: several experts in one tensor, transposed matrices,
- * and matrices with a side that 8 does not divide. The result is a model folder, and a run that
- * was imported from it. */
+ * matrices that this layout cannot store: several experts in one tensor, transposed
+ * matrices, and matrices with a side that 8 does not divide. The result is a model folder,
+ * and a run that was imported from it. */
 #ifndef MF_QUANTIZE_H
 #define MF_QUANTIZE_H
 
@@ -45,8 +45,8 @@ typedef struct mf_quantize_report {
                               * no inverse */
     int32_t n_layers;
     mf_quantize_layer *layers;
-    /* numbers of batches and tokens on which the values were measured; 0: the run has no data or
-     * `unmeasured` was set, and there are no layers */
+    /* numbers of batches and tokens on which the values were measured; 0: the run has no
+     * data or `unmeasured` was set, and there are no layers */
     int64_t batches, tokens;
     double kl_next_token; /* mean over targets, in nats; NaN: the model predicts numbers */
     double loss_before, loss_after; /* NaN without data */

@@ -1,6 +1,6 @@
-/* gptq: rounding of matrices to four and eight bits, compared with the reader of such weights (packed.h).
- * GPTQ is compared with rounding to nearest by the error that it minimizes: sum over rows of d
- * H d^T, where d is the difference of old and new values. */
+/* gptq: rounding of matrices to four and eight bits, compared with the reader of such
+ * weights (packed.h). GPTQ is compared with rounding to nearest by the error that it
+ * minimizes: sum over rows of d H d^T, where d is the difference of old and new values. */
 #include "check_main.h"
 
 #include <math.h>

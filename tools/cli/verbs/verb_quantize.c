@@ -1,5 +1,5 @@
-/* moefw quantize: writes a run with weights of four or eight bits, and reports how the loss changes. The
- * verb only parses and prints; pretrained/quantize/quantize.h quantizes. */
+/* moefw quantize: writes a run with weights of four or eight bits, and reports how the loss
+ * changes. The verb only parses and prints; pretrained/quantize/quantize.h quantizes. */
 #include <stdio.h>
 #include <string.h>
 #include "base/error.h"

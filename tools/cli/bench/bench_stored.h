@@ -1,4 +1,4 @@
-/* cli/verbs/bench_stored.h: moefw bench stored. */
+/* cli/bench/bench_stored.h: moefw bench stored. */
 #ifndef MF_CLI_VERBS_BENCH_STORED_H
 #define MF_CLI_VERBS_BENCH_STORED_H
 

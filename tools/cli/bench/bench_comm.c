@@ -1,8 +1,8 @@
-/* cli/bench_comm.c: moefw bench comm: all ranks measure, rank 0 prints.
+/* cli/bench/bench_comm.c: moefw bench comm: all ranks measure, rank 0 prints.
  *
  * The section [parallel] comes from the default preset and --set. Their other sections have
  * no effect. */
-#include "cli/bench_comm.h"
+#include "cli/bench/bench_comm.h"
 #include <stdio.h>
 #include "base/error.h"
 #include "base/log.h"

@@ -1,4 +1,4 @@
-/* cli/verbs/bench_gemm.h: the action gemm of moefw bench. */
+/* cli/bench/bench_gemm.h: the action gemm of moefw bench. */
 #ifndef MF_CLI_BENCH_GEMM_H
 #define MF_CLI_BENCH_GEMM_H
 

@@ -1,4 +1,4 @@
-/* cli/verbs/bench_routers.h: moefw bench, and its part routers. */
+/* cli/bench/bench_routers.h: moefw bench, and its part routers. */
 #ifndef MF_CLI_BENCH_ROUTERS_H
 #define MF_CLI_BENCH_ROUTERS_H
 

@@ -1,7 +1,7 @@
 /* moefw bench gemm: measures gemms of the sizes that models have, on the CPU or on a device.
  * Each result is shown beside the highest rate of the processor or the device. */
 #include "base/text/wrap.h"
-#include "cli/verbs/bench_gemm.h"
+#include "cli/bench/bench_gemm.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
-/* cli/verbs/bench_stored.c: moefw bench stored: how fast decoding reads weights in the types in
+/* cli/bench/bench_stored.c: moefw bench stored: how fast decoding reads weights in the types in
  * which files store them. A line is printed as soon as its type has been measured. */
 #include "base/text/wrap.h"
-#include "cli/verbs/bench_stored.h"
+#include "cli/bench/bench_stored.h"
 #include <stdio.h>
 #include <string.h>
 #include "base/error.h"

@@ -1,4 +1,4 @@
-/* cli/bench_comm.h: moefw bench comm. */
+/* cli/bench/bench_comm.h: moefw bench comm. */
 #ifndef MF_CLI_BENCH_COMM_H
 #define MF_CLI_BENCH_COMM_H
 

@@ -1,6 +1,6 @@
 /* moefw bench routers: measures every router alone, on the same activations. Rows are printed
  * as soon as they are measured. The times and the losses follow as separate tables. */
-#include "cli/verbs/bench_routers.h"
+#include "cli/bench/bench_routers.h"
 
 #include <math.h>
 #include <stdio.h>
