@@ -137,13 +137,7 @@ static mf_tensor *choose(const mf_moe_layer *layer, const mf_moe_settings *s, mf
 {
     mf_routing *r = &out->routing;
     if (s->probe) add_probe(g, out);
-    if (s->given && (r->dispatch || r->expert)) {
-        mf_graph_fail(
-            g, MF_ECONFIG,
-            "train.routes = trace: expected a router that leaves the choice of experts "
-            "to core, found one that chooses itself");
-        return NULL;
-    }
+    if (s->given && (r->dispatch || r->expert)) return mf_moe_given(g, in, NULL, out);
     if (r->dispatch) return mf_soft_choose(g, r);
     if (!r->prob && r->logits) r->prob = mf_softmax(g, r->logits);
     if (r->expert) {
