@@ -159,7 +159,7 @@ says() {
     grep -qE ': A chooses [0-7], B [0-7]; gap unknown: a real difference$' <<<"$output"
     run env TMPDIR=/nowhere "$MOEFW" trace replay a.trace a
     [ "$status" -eq 1 ]
-    [[ "$output" == *'/nowhere/moefw-replay-'*': cannot make a file for the replay: '* ]]
+    [[ "$output" == *'/nowhere/moefw-trace-'*': cannot make a file for the trace: '* ]]
 }
 
 @test "train: --resume with no run, with two, and a run where a configuration belongs" {
