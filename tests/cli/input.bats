@@ -23,7 +23,7 @@ small=(-q -t 1 --set model.layers=1 --set model.dim=16 --set model.heads=2 --set
     cat text.txt | "$MOEFW" train "${small[@]}" --data - --out piped
     "$MOEFW" train "${small[@]}" --data text.txt --out named
     cmp piped/ckpt/step-4/model.safetensors named/ckpt/step-4/model.safetensors
-    [ "$(cat text.txt | "$MOEFW" eval -q piped --data -)" = "$("$MOEFW" eval -q named --data text.txt)" ]
+    [ "$(cat text.txt | "$MOEFW" eval -q piped --data - | sed '1s/ of -)/ of text.txt)/')" = "$("$MOEFW" eval -q named --data text.txt)" ]
     [ "$(printf line | "$MOEFW" generate -q named -f - -n 5)" = "$("$MOEFW" generate -q named -p line -n 5)" ]
     printf '[include]\npreset = default\n[model]\ndim = 64\n' >my.ini
     [ "$("$MOEFW" config show - <my.ini | sed 1d)" = "$("$MOEFW" config show my.ini | sed 1d)" ]

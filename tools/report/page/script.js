@@ -409,8 +409,10 @@
       });
       count.textContent = words.length ? n + ' of ' + rows.length + ' rows' : '';
     }
-    var asked = /^#rows=(.*)$/.exec(location.hash);
-    if (asked) input.value = decodeURIComponent(asked[1]);
+    var asked = /#rows=(.*)$/.exec(doc.URL);
+    try {
+      if (asked) input.value = decodeURIComponent(asked[1]);
+    } catch (e) { /* no encoded text: no words */ }
     input.addEventListener('input', apply);
     box.hidden = false;
     apply();
