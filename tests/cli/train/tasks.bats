@@ -63,7 +63,7 @@ holds() { awk "BEGIN { exit !($1) }"; }
     "$MOEFW" eval run -t 1 --json >line.json
     [ "$(grep -oE '"spearman":[-0-9.e]+' line.json)" = "\"spearman\":$(last spearman)" ]
     run "$MOEFW" eval run -t 1
-    [[ "$output" == *"(60 examples)"*"RMSE "*", Pearson 0."*", Spearman 0."* ]]
+    [[ "$output" == *"(60 examples of "*"RMSE "*", Pearson 0."*", Spearman 0."* ]]
     [[ "$output" != *nats* ]]
     "$MOEFW" report run
     grep -q "Correlation of predictions and labels" run/report.html
