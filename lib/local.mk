@@ -192,6 +192,7 @@ LIB += lib/pretrained/families/family_gpt2.c
 LIB += lib/pretrained/families/family_gpt_oss.c
 LIB += lib/pretrained/families/family_granite.c
 LIB += lib/pretrained/families/family_hunyuan.c
+LIB += lib/pretrained/families/family_lfm2.c
 LIB += lib/pretrained/families/family_llama.c
 LIB += lib/pretrained/families/family_llama4.c
 LIB += lib/pretrained/families/family_mixtral.c
