@@ -163,6 +163,28 @@ static int by_time(const void *a, const void *b)
     return strcmp(x->name, y->name);
 }
 
+int mf_meter_token(mf_session *s, const mf_meter_device *device, mf_meter *ret)
+{
+    const mf_model_config *c = &s->config->model;
+    mf_cache *cache = NULL;
+    mf_model_graph *g = NULL;
+    *ret = (mf_meter){.device = device};
+    if (c->task != MF_TASK_LM || mf_model_sees_sequences(s->model)) return MF_OK;
+    int rc = mf_cache_new(s->model, 1, (int)(c->seq + c->cache_start), &cache);
+    /* the shape with which mf_generator_feed runs a token */
+    const mf_model_shape shape = {.mode = MF_MODE_GENERATE,
+                                  .batch = 1,
+                                  .seq = 1,
+                                  .cache = cache,
+                                  .want_prob = true,
+                                  .bf16_attention = true};
+    if (rc == MF_OK) rc = mf_model_graph_new(s->model, &shape, &g);
+    if (rc == MF_OK) rc = mf_graph_launches(g->g, &mf_meter_kernels, ret, &ret->hosted);
+    mf_model_graph_free(g);
+    mf_cache_free(cache);
+    return rc;
+}
+
 int mf_meter_step(mf_session *s, const mf_meter_device *device, mf_meter *ret)
 {
     const mf_config *c = s->config;

@@ -60,6 +60,10 @@ typedef struct mf_meter {
  * MF_EUSAGE for an optimizer other than adamw, adam, lion. */
 int mf_meter_step(mf_session *s, const mf_meter_device *device, mf_meter *ret);
 
+/* Counts the step that generates one token, with a cache that has room for a sequence. Without
+ * a row in *ret, the model generates no tokens with a cache. */
+int mf_meter_token(mf_session *s, const mf_meter_device *device, mf_meter *ret);
+
 /* For meter.c and meter_kernels.c. mf_meter_kernels is the set of kernels that count. The meter
  * is the stream of their contexts. mf_meter_add adds one call: its launches, bytes, operations,
  * and the seconds that the operations need without the bytes. */

@@ -7,6 +7,7 @@
 /* ---- gemms ---- */
 
 #define TILE 128.0 /* rows, and also columns, of a tile */
+#define FEW  16    /* gemms of so few rows wait for the weights alone */
 
 static double up(double n, double unit)
 {
@@ -26,6 +27,7 @@ static double side_of(double n)
 static double gemm_seconds(const mf_meter_device *d, const mf_gemm *g)
 {
     const double groups = g->groups > 1 ? (double)g->groups : 1;
+    if (g->m <= FEW) return 0;
     const bool own = mf_gemm_own(g), bf16 = mf_gemm_bf16(g);
     const double rows = g->by == MF_BY_ROWS ? (double)g->m / groups : (double)g->m;
     const double k = g->by == MF_BY_INNER ? (double)g->k / groups : (double)g->k;
