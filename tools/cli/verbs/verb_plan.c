@@ -289,7 +289,7 @@ static int predict_device(const mf_cli *cli, const char *name)
     if (rc == MF_OK) rc = mf_meter_step(s, device, &m);
     if (rc == MF_OK) rc = mf_meter_token(s, device, &token);
     if (rc == MF_OK) {
-        m.memory = (double)(cost.graphs + cost.values + cost.sums);
+        m.memory += (double)(cost.values + cost.sums);
         if (m.hosted > 0)
             mf_log(MF_LOG_WARN, "%d op%s of plugins run%s on the host, in an unknown time",
                    m.hosted, m.hosted == 1 ? "" : "s", m.hosted == 1 ? "s" : "");

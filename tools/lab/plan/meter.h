@@ -51,7 +51,8 @@ typedef struct mf_meter {
     double graph_flops; /* operations that the graphs count: the same without recomputation */
     int hosted;         /* number of ops of plugins, which run on the host and are not in
                          * the rows */
-    /* of the step: tokens, parameters that a token uses, bytes of device memory */
+    /* of the step: tokens, parameters that a token uses, bytes of device memory for the
+     * values of the graph */
     double tokens, params_active, memory;
 } mf_meter;
 

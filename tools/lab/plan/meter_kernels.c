@@ -55,7 +55,7 @@ static void count_gemm(mf_meter *m, const char *name, const mf_gemm *g)
  * the type of x. */
 static void count_head(mf_meter *m, const char *name, const mf_linear_cross_entropy_args *a)
 {
-    const int64_t chunk = mf_linear_cross_entropy_chunk(a->rows, a->vocab);
+    const int64_t chunk = mf_linear_cross_entropy_chunk(a->rows, a->vocab, a->most_logits);
     for (int64_t from = 0; from < a->rows; from += chunk) {
         const int64_t n = a->rows - from < chunk ? a->rows - from : chunk;
         const double logits = 4.0 * (double)n * (double)a->vocab;
@@ -136,6 +136,7 @@ static bool can_pack(int type, int64_t n, int64_t k)
 const mf_kernels mf_meter_kernels = {
     .name = "meter",
     .can_pack = can_pack,
+    .most_logits = MF_GPU_LOGITS,
 #define MF_KERNEL(fn, ...) .fn = meter_##fn,
 #include "kernels/kernels.def"
 };
