@@ -70,7 +70,8 @@ static inline mf_cost mf_cost_of_gemm(const mf_gemm *g)
 {
     const int64_t groups = g->groups > 1 ? g->groups : 1,
                   each = g->by == MF_BY_BATCH ? groups : 1;
-    const int64_t of_b = g->by == MF_BY_ROWS ? groups : each;
+    /* a group without rows reads no weights */
+    const int64_t of_b = g->by != MF_BY_ROWS ? each : g->m < groups ? g->m : groups;
     const int64_t of_c = g->by == MF_BY_INNER ? groups : each;
     return MF_COST(mf_gemm_launches(g),
                    each * g->m * g->k * mf_cast_size(g->a.type) +

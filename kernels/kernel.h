@@ -313,11 +313,16 @@ static inline size_t mf_grouped_attention_work(int64_t rows, int64_t experts, in
 
 /* linear_cross_entropy: number of rows in a chunk. Logits of a small vocabulary stay in the L2
  * cache. With a large vocabulary they do not stay; the cost of a chunk is then that w and dw
- * are read from memory, and w is copied. */
-static inline int64_t mf_linear_cross_entropy_chunk(int64_t rows, int64_t vocab)
+ * are read from memory, and w is copied.
+ *
+ * most_logits > 0: the bytes of logits that a chunk may have, instead of these rules. On a GPU
+ * no cache holds the logits, and few chunks read w and dw less often. */
+static inline int64_t mf_linear_cross_entropy_chunk(int64_t rows, int64_t vocab,
+                                                    int64_t most_logits)
 {
     const int64_t row = (int64_t)sizeof(float) * vocab, far = ((int64_t)160 << 20) / row;
     int64_t most = vocab <= 2048 ? ((int64_t)1 << 20) / row / 64 * 64 : far < 1280 ? far : 1280;
+    if (most_logits > 0) most = most_logits / row;
     if (most < 512) most = 512;
     const int64_t chunks = (rows + most - 1) / most; /* chunks have equal sizes, except the
                                                       * last one */
@@ -327,6 +332,8 @@ static inline size_t mf_align64(int64_t bytes)
 {
     return (size_t)(bytes + 63) / 64 * 64;
 }
+/* most_logits of GPUs: four chunks of a step of GPT-2 with 16,384 tokens. */
+#define MF_GPU_LOGITS ((int64_t)1 << 30)
 /* Distance of rows of logits on a device, a multiple of 16 bytes. */
 static inline int64_t mf_linear_cross_entropy_pitch(int64_t vocab)
 {
@@ -334,9 +341,10 @@ static inline int64_t mf_linear_cross_entropy_pitch(int64_t vocab)
 }
 /* want_dx, want_dbias: whether dx and dbias are not NULL. */
 static inline size_t mf_linear_cross_entropy_work(int64_t rows, int64_t d, int64_t vocab,
-                                                  int type, bool want_dx, bool want_dbias)
+                                                  int type, int64_t most_logits, bool want_dx,
+                                                  bool want_dbias)
 {
-    const int64_t chunk = mf_linear_cross_entropy_chunk(rows, vocab),
+    const int64_t chunk = mf_linear_cross_entropy_chunk(rows, vocab, most_logits),
                   pitch = mf_linear_cross_entropy_pitch(vocab);
     const size_t x = mf_align64(chunk * d * mf_cast_size(type));
     size_t bytes =
@@ -460,6 +468,8 @@ typedef struct mf_kernels {
     bool (*can_pack)(int type, int64_t n, int64_t k);
     /* Called on the host: whether gemm computes g with its epilogue SWIGLU. NULL: never. */
     bool (*can_swiglu)(const mf_gemm *g);
+    /* For linear_cross_entropy: its argument most_logits. */
+    int64_t most_logits;
 #define MF_KERNEL(fn, ...) void (*fn)(const mf_kctx *x, const mf_##fn##_args *a);
 #include "kernels/kernels.def"
     /* Computes sums of the tiles in which sumsq adds a range of `total` elements, for callers

@@ -21,8 +21,15 @@ mf_graph *mf_graph_make(const mf_graph_options *options, const mf_op_table *ops)
     if (mf_device_is_host(g->options.device)) g->options.device = NULL;
     if (g->options.device && g->options.device->ops->flags & MF_DEVICE_BF16_ATTENTION)
         g->options.bf16_attention = true;
+    if (g->options.planned_for) g->options.bf16_attention = true;
     g->bf16 = g->options.bf16;
     return g;
+}
+
+const mf_kernels *mf_graph_device_kernels(const mf_graph *g)
+{
+    if (!g || !g->options.device) return g ? g->options.planned_for : NULL;
+    return mf_device_kernels(g->options.device, NULL);
 }
 
 void mf_graph_free(mf_graph *g)

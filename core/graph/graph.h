@@ -146,6 +146,8 @@ typedef struct mf_graph_options {
      * must be on the same device and must stay valid as long as the new graph. NULL: none. */
     const mf_graph *arena_of;
     struct mf_device *device; /* device of the graph and of its stores; NULL: the host */
+    /* bare: kernels of the device for which the graph is planned; NULL: of the host */
+    const struct mf_kernels *planned_for;
     mf_graph_payload payload;
 } mf_graph_options;
 
@@ -158,6 +160,9 @@ typedef struct mf_op_table {
 mf_graph *mf_graph_make(const mf_graph_options *options, const mf_op_table *ops);
 void mf_graph_free(mf_graph *g);
 int mf_graph_status(const mf_graph *g);
+/* Returns the kernels of the device that runs the graph, or for which it is planned; NULL: the
+ * host runs it, or g is NULL. */
+const struct mf_kernels *mf_graph_device_kernels(const mf_graph *g);
 bool mf_graph_training(const mf_graph *g);
 /* Records a failure of the code that builds the graph, outside of any op. Further additions do
  * nothing. Returns code, or the code of an earlier failure, which is kept. */

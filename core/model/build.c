@@ -382,7 +382,7 @@ int mf_model_graph_new(mf_model *m, const mf_model_shape *shape, mf_model_graph 
                                       .no_reuse = shape->no_reuse,
                                       .arena_of = shape->arena_of,
                                       .bf16 = m->options.bf16,
-                                      .bf16_attention = shape->bf16_attention,
+                                      .planned_for = m->dims.bare ? shape->planned_for : NULL,
                                       .device = m->dims.bare ? NULL : m->options.device,
                                       .payload = shape->payload};
     if (shape->cache && mf_model_sees_sequences(m))

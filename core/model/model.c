@@ -630,7 +630,8 @@ int mf_cache_new(const mf_model *m, int batch, int max_seq, mf_cache **ret)
     for (int32_t i = 0; rc == MF_OK && i < m->n_moe && router_reads_sequence(m); i++)
         rc = mf_history_declare(cache->store, m->moe[i].layer, (int64_t)batch * max_seq,
                                 m->config->model.dim);
-    if (rc == MF_OK) rc = mf_store_seal(cache->store, 0, false);
+    if (rc == MF_OK)
+        rc = (m->dims.bare ? mf_store_seal_bare : mf_store_seal)(cache->store, 0, false);
     if (rc != MF_OK) {
         mf_cache_free(cache);
         return rc;

@@ -217,8 +217,8 @@ typedef struct mf_model_shape {
     bool want_outputs; /* keep expert_out, offset, row_token and row_gate of each MoE layer */
     const mf_moe_forced *forced; /* [n_moe] routing given by the caller; NULL: routers decide */
     const mf_given_routes *given; /* experts given by the caller; NULL: routers decide */
-    bool bf16_attention;          /* compute attention in bf16, as on a device that prefers
-                                  * bf16 (graph.h) */
+    /* a bare model: kernels of the device for which the graph is planned (graph.h) */
+    const struct mf_kernels *planned_for;
     bool no_reuse;
     const mf_graph *arena_of; /* graph whose arena is reused (graph.h), or NULL */
     /* MF_MODE_GENERATE: the cache that the graph extends and reads; NULL: no cache */

@@ -387,7 +387,7 @@ static void mf_head_chunk(const mf_kctx *x, const mf_linear_cross_entropy_args *
 extern "C" void mf_cuda_linear_cross_entropy(const mf_kctx *x,
                                              const mf_linear_cross_entropy_args *p)
 {
-    const int64_t chunk = mf_linear_cross_entropy_chunk(p->rows, p->vocab);
+    const int64_t chunk = mf_linear_cross_entropy_chunk(p->rows, p->vocab, p->most_logits);
     const mf_head_work w = mf_head_work_of(p, chunk);
     if (p->rows <= 0) {
         if (p->dw) MF_CUDA_RUN(x, set, .n = p->vocab * p->d, .value = 0, .out = p->dw);

@@ -13,6 +13,7 @@
 #include "train/parallel/gradient_sum.h"
 #include "train/parallel/partition.h"
 #include "graph/store/stored.h"
+#include "kernels/kernel.h"
 #include "run/folder/stored_files.h"
 
 /* Memory outside of the plan, in bytes: operands that gemms pack on the stack of each thread
@@ -35,21 +36,26 @@ static int plan(mf_session *s, const mf_model_shape *shape, mf_model_graph **ret
     return MF_OK;
 }
 
+/* What decides, of the kernels of a GPU, about the memory of a graph. */
+static const mf_kernels gpu = {.name = "gpu", .most_logits = MF_GPU_LOGITS};
+
 /* Computes the memory of one graph of training and one of evaluation, both of the full length.
  * As in the trainer, evaluation reuses the arena of training if this arena is large enough. */
 static int plan_both(mf_session *s, size_t *ret_bytes)
 {
     const mf_config *c = s->config;
-    const bool training = s->train != NULL;
+    const bool training = s->train != NULL, host = strcmp(c->train.device, "cpu") == 0;
     const mf_model_shape train = {.mode = MF_MODE_TRAIN,
                                   .batch = (int32_t)c->train.batch,
                                   .seq = (int32_t)c->model.seq,
                                   .masked = s->corpus && s->corpus->spans != NULL,
-                                  .packed = mf_session_packed(s)};
+                                  .packed = mf_session_packed(s),
+                                  .planned_for = host ? NULL : &gpu};
     mf_model_shape eval = {.mode = MF_MODE_EVAL,
                            .batch = train.batch,
                            .seq = train.seq,
                            .masked = true,
+                           .planned_for = train.planned_for,
                            .want_logits = mf_task_by_row(c->model.task)};
     mf_model_graph *t = NULL, *e = NULL;
     size_t of_train = 0, of_eval = 0;

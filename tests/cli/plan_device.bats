@@ -72,6 +72,58 @@ of() {
     [[ "$output" == *"H100 SXM, f32:"*"predicted by formulas"*"MFU"*"GFLOP"*"adamw"*"all "* ]]
 }
 
+# bound KEY MOST GOAL: fails if the number is above MOST, and if MOST can be lowered by more than 2 % of it
+bound() {
+    echo "$1: $(of "$1"), at most $2; goal $3"
+    awk -v n="$(of "$1")" -v most="$2" 'BEGIN { exit !(n > 0 && n <= most && n >= .98 * most) }'
+}
+
+# token_bound MOST GOAL: the same for the launches of a token
+token_bound() {
+    local text=${json##*'"token":'}
+    local n
+    n=$(sed -nE 's/.*"launches":([0-9]*).*/\1/p' <<<"$text")
+    echo "launches a token: $n, at most $1; goal $2"
+    [ "$n" -gt 0 ]
+    [ "$n" -le "$1" ]
+    [ $((100 * n)) -ge $((98 * $1)) ]
+}
+
+@test "bytes and launches of a step and of a token are within their bounds" {
+    planned "$srcdir/bench/gpt2.ini" --set train.dtype=bf16 --set train.batch=16 --set model.seq=1024
+    bound bytes 82.2e9 54e9
+    bound launches 808 390
+    planned "$srcdir/bench/lamoe.ini" --set train.dtype=bf16 --set train.batch=32
+    bound bytes 22.95e9 19.5e9
+    bound launches 587 420
+    token_bound 194 34
+    # 7 G parameters, 64 experts of which a token uses 8
+    planned default --set train.dtype=bf16 --set train.batch=1 --set model.dim=2048 --set model.layers=16 \
+        --set model.heads=16 --set model.seq=1024 --set model.vocab=50304 --set model.rope_half=yes \
+        --set moe.experts=64 --set moe.top_k=8 --set router.plugin=linear --set expert.plugin=swiglu \
+        --set expert.hidden=1024
+    token_bound 774 130
+}
+
+@test "a token: weights that it uses and the cache, no more; none where a text is not generated" {
+    # shellcheck disable=SC2086
+    planned default $tiny --set model.seq=8
+    [[ "$json" == *'"token":{'* ]]
+    few=$(sed -nE 's/.*"bytes":([-0-9.e+]*).*/\1/p' <<<"${json##*'"token":'}")
+    # shellcheck disable=SC2086
+    planned default $tiny --set model.seq=8 --set moe.experts=64
+    many=$(sed -nE 's/.*"bytes":([-0-9.e+]*).*/\1/p' <<<"${json##*'"token":'}")
+    # 64 experts and not 4: more rows of the router and numbers of it, but the same experts
+    awk -v few="$few" -v many="$many" -v router=$((4 * 60 * (64 + 40))) \
+        'BEGIN { exit !(many >= few && many <= few + router) }'
+    # shellcheck disable=SC2086
+    run -0 "$MOEFW" plan default $tiny --device h100
+    [[ "${lines[-1]}" == "a token that is generated with a cache of 8: "*" launches, "*" MB, "*" ms" ]]
+    # shellcheck disable=SC2086
+    planned default $tiny --set model.task=mlm
+    [[ "$json" != *'"token"'* ]]
+}
+
 # launched WORDS...: sets counted to what a step launches on the library that stands for CUDA
 launched() {
     local steps n
@@ -112,6 +164,14 @@ launched() {
     echo "$((counted - even)) more launched, $(($(of launches) - planned_even)) predicted"
     [ $((counted - even)) -eq 3 ]
     [ $(($(of launches) - planned_even)) -eq 3 ]
+    # 1,024 rows of a head: one chunk on a GPU, two on a CPU, of at least five launches each
+    words=(--set train.dtype=bf16 --set model.vocab=2048 --set train.batch=128)
+    launched "${words[@]}"
+    # shellcheck disable=SC2086
+    planned default $tiny "${words[@]}"
+    echo "$(of launches) predicted, $counted launched"
+    [ $(($(of launches) - counted)) -le 2 ]
+    [ $((counted - $(of launches))) -le 2 ]
 }
 
 @test "an op of a plugin without code for a device runs on the host, in an unknown time" {

@@ -59,7 +59,7 @@ static bool read_by_others(const mf_graph *g, const mf_tensor *h, const mf_node 
 
 void mf_graph_fuse(mf_graph *g)
 {
-    const mf_kernels *k = g->options.device ? mf_device_kernels(g->options.device, NULL) : NULL;
+    const mf_kernels *k = mf_graph_device_kernels(g);
     const mf_opdef *fused = g->ops->find("grouped_swiglu"), *swiglu = g->ops->find("swiglu");
     if (!k || !k->can_swiglu) return;
     for (int i = 0; i < g->n_nodes; i++) {

@@ -5,7 +5,7 @@
  *   weight [N] f32 or absent
  *   attr: i0 = 0 -> loss scalar, row loss [N]; else -> loss, then the gradients whose bit is
  *         set in i0, 1: dx [N,d], 2: dw [V,d], 4: db [V], then, with i2 = 1, row loss (with
- *         two gradients at most); i1: as_bf16 of the kernel
+ *         two gradients at most); i1: as_bf16, i3: most_logits of the kernel
  *   loss and row loss as in cross_entropy of x w^T + b; dx, dw, db are the gradients of the
  *   loss; dx has the type of x; all other values, logits too, are f32
  *
@@ -39,7 +39,8 @@ static int loss_infer(mf_infer *in)
         mf_infer_maybe(in, WEIGHT, "weight", MF_F32, rows) ||
         mf_infer_attr(in, 0, "wanted gradients", 0, WANT_X | WANT_W | WANT_BIAS) ||
         mf_infer_attr(in, 1, "rounding to bf16", 0, 1) ||
-        mf_infer_attr(in, 2, "row loss", 0, 1))
+        mf_infer_attr(in, 2, "row loss", 0, 1) ||
+        mf_infer_attr(in, 3, "bytes of logits", 0, INT64_MAX))
         return MF_ESHAPE;
     const int64_t want = in->attr->i[0], row_loss = in->attr->i[2];
     if (row_loss && (want == 0 || want == (WANT_X | WANT_W | WANT_BIAS)))
@@ -48,8 +49,9 @@ static int loss_infer(mf_infer *in)
         return in->fail(in, "expected b, whose gradient is wanted");
     const int gemms = 1 + !!(want & WANT_X) + !!(want & WANT_W);
     in->flops = 2.0 * gemms * (double)x.dim[0] * (double)x.dim[1] * (double)w.dim[0];
-    in->work_bytes = mf_linear_cross_entropy_work(
-        x.dim[0], x.dim[1], w.dim[0], (int)type, (want & WANT_X) != 0, (want & WANT_BIAS) != 0);
+    in->work_bytes = mf_linear_cross_entropy_work(x.dim[0], x.dim[1], w.dim[0], (int)type,
+                                                  in->attr->i[3], (want & WANT_X) != 0,
+                                                  (want & WANT_BIAS) != 0);
     int n = 0;
     if (mf_infer_set(in, n++, MF_F32, mf_shape0())) return MF_ESHAPE;
     if (want == 0) return mf_infer_set(in, n, MF_F32, rows);
@@ -73,6 +75,7 @@ static int loss_forward(const mf_call *call)
                                          .w = stored ? NULL : call->in[W].data,
                                          .stored = stored,
                                          .as_bf16 = call->attr->i[1] != 0,
+                                         .most_logits = call->attr->i[3],
                                          .bias = mf_call_f32(call, BIAS),
                                          .target = mf_call_i32(call, TARGET),
                                          .weight = mf_call_f32(call, WEIGHT),
@@ -100,8 +103,9 @@ static mf_tensor *add_node(mf_graph *g, mf_tensor *const *in, int64_t want, bool
 {
     /* in[W] is NULL if the graph has failed */
     const bool as_bf16 = mf_graph_is_bf16(g) && in[W] && mf_tensor_is_stored(in[W]);
-    return mf_graph_op_named(g, "linear_cross_entropy", INPUTS, in,
-                             &(mf_attr){.i = {want, as_bf16, row_loss}},
+    const mf_kernels *device = mf_graph_device_kernels(g);
+    const mf_attr attr = {.i = {want, as_bf16, row_loss, device ? device->most_logits : 0}};
+    return mf_graph_op_named(g, "linear_cross_entropy", INPUTS, in, &attr,
                              want ? 1 + gradients(want) + row_loss : 2, out);
 }
 

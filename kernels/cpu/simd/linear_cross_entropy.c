@@ -44,7 +44,7 @@ static void lay_out(head *h)
     const mf_linear_cross_entropy_args *p = h->p;
     scratch *s = &h->s;
     char *at = p->work;
-    s->chunk = mf_linear_cross_entropy_chunk(p->rows, p->vocab);
+    s->chunk = mf_linear_cross_entropy_chunk(p->rows, p->vocab, p->most_logits);
     s->logits = take(&at, s->chunk * p->vocab * 4);
     s->x = take(&at, s->chunk * h->row_bytes);
     s->row = take(&at, s->chunk * 4);

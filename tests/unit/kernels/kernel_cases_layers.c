@@ -363,9 +363,9 @@ static void run_cross_entropy_backward(mf_kt *t)
            .drow = drow, .dlogits = dlogits, .dweight = weight != NULL ? dweight : NULL);
 }
 
-/* rows, width, vocabulary: one chunk, several chunks. Variants differ in how many rows have a
- * target (all, some or none), in weights, and in the requested gradients. On a GPU, each row of
- * more than 1,024 logits is processed by a block of threads. */
+/* rows, width, vocabulary: one chunk, several chunks. Variants differ in most_logits, in how
+ * many rows have a target (all, some or none), in weights, and in the requested gradients. On a
+ * GPU, each row of more than 1,024 logits is processed by a block of threads. */
 static const int64_t head_of[][3] = {{1, 3, 1}, {9, 20, 1030}, {1100, 9, 600}};
 
 static void run_head(mf_kt *t, int type)
@@ -385,6 +385,7 @@ static void run_head(mf_kt *t, int type)
                                          .type = (mf_cast_type)type,
                                          .x = x_typed,
                                          .w = w_typed,
+                                         .most_logits = v < 12 ? 0 : 4 * vocab * 700,
                                          .bias = dbias ? kt_f32(t, vocab) : NULL,
                                          .target = target,
                                          .weight = v >= 9 ? kt_positive(t, rows) : NULL,
@@ -399,8 +400,8 @@ static void run_head(mf_kt *t, int type)
         args.dw = v == 8 && !kt_gemms_stop() ? kt_work(t, (size_t)(vocab * d) * sizeof(float))
                                              : kt_result(t, vocab * d);
     if (dbias && args.dw) args.dbias = kt_result(t, vocab);
-    args.work =
-        kt_work(t, mf_linear_cross_entropy_work(rows, d, vocab, type, dx, args.dbias != NULL));
+    args.work = kt_work(t, mf_linear_cross_entropy_work(rows, d, vocab, type, args.most_logits,
+                                                        dx, args.dbias != NULL));
     if (v == 8) target[4] = (int32_t)vocab;
     KT_RUN(t, check_index, .what = MF_WHAT_TARGET, .n = rows, .index = target, .lo = INT32_MIN,
            .hi = vocab);

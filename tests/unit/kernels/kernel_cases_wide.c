@@ -73,7 +73,7 @@ static void run_head(mf_kt *t, int type)
         .dx = dx,
         .dw = kt_result(t, vocab * d),
         .dbias = bias ? kt_result(t, vocab) : NULL,
-        .work = kt_work(t, mf_linear_cross_entropy_work(rows, d, vocab, type, true, bias))};
+        .work = kt_work(t, mf_linear_cross_entropy_work(rows, d, vocab, type, 0, true, bias))};
     t->k->linear_cross_entropy(t->x, &args);
     kt_give(t, type, rows * d, dx);
 }

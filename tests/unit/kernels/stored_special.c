@@ -89,7 +89,7 @@ static void head(const mf_kernels *k, const mf_stored *w, bool as_bf16, const fl
     int32_t target[ROWS];
     float loss;
     void *work =
-        mf_alloc(mf_linear_cross_entropy_work(ROWS, IN, OUT, MF_CAST_F32, true, false), 1);
+        mf_alloc(mf_linear_cross_entropy_work(ROWS, IN, OUT, MF_CAST_F32, 0, true, false), 1);
     const mf_linear_cross_entropy_args args = {.rows = ROWS,
                                                .d = IN,
                                                .vocab = OUT,

@@ -208,7 +208,7 @@ static void put_row(mf_jw *w, const mf_meter_row *r)
     mf_jw_kv_real(w, "ms", 1e3 * r->seconds);
 }
 
-static int meter_json(const mf_config *c, const mf_meter *m)
+static int meter_json(const mf_config *c, const mf_meter *m, const mf_meter *token)
 {
     mf_jw *w = mf_jw_new();
     if (!w) return MF_ENOMEM;
@@ -233,6 +233,12 @@ static int meter_json(const mf_config *c, const mf_meter *m)
         mf_jw_end(w);
     }
     mf_jw_end(w);
+    if (token->n > 0) {
+        mf_jw_key(w, "token");
+        mf_jw_object(w);
+        put_row(w, &token->sum);
+        mf_jw_end(w);
+    }
     mf_jw_end(w);
     return mf_cli_print_json(w);
 }
@@ -244,7 +250,7 @@ static void meter_row(const mf_meter *m, const char *name, const mf_meter_row *r
            100 * r->seconds / m->sum.seconds);
 }
 
-static void meter_print(const mf_config *c, const mf_meter *m)
+static void meter_print(const mf_config *c, const mf_meter *m, const mf_meter *token)
 {
     printf("%s, %s: %.3f ms a step of %.0f tokens, %.0f tokens/s; predicted by formulas\n"
            "MFU %.1f %% by 6 N D, %.1f %% by counted operations; %.0f MiB of the device%s\n\n",
@@ -257,6 +263,11 @@ static void meter_print(const mf_config *c, const mf_meter *m)
     for (int i = 0; i < m->n; i++)
         meter_row(m, m->row[i].name, &m->row[i]);
     meter_row(m, "all", &m->sum);
+    if (token->n > 0)
+        printf("\na token that is generated with a cache of %lld: %lld launches, %.2f MB, "
+               "%.3f ms\n",
+               (long long)c->model.seq, (long long)token->sum.launches,
+               1e-6 * token->sum.bytes, 1e3 * token->sum.seconds);
 }
 
 static int predict_device(const mf_cli *cli, const char *name)
@@ -265,7 +276,7 @@ static int predict_device(const mf_cli *cli, const char *name)
     mf_config *config;
     mf_session *s = NULL;
     mf_cost cost;
-    mf_meter m = {0};
+    mf_meter m = {0}, token = {0};
     int rc = mf_meter_device_of(name, &device);
     if (rc == MF_OK) rc = mf_cli_config(cli, mf_cli_operand(cli, 0), &config);
     if (rc == MF_OK) rc = mf_cli_model_open(config, true, &s);
@@ -276,15 +287,16 @@ static int predict_device(const mf_cli *cli, const char *name)
                      s->no_data ? s->no_data : "none");
     if (rc == MF_OK) rc = mf_cost_of(s, &cost);
     if (rc == MF_OK) rc = mf_meter_step(s, device, &m);
+    if (rc == MF_OK) rc = mf_meter_token(s, device, &token);
     if (rc == MF_OK) {
-        m.memory = (double)(cost.graphs + cost.values + cost.sums);
+        m.memory += (double)(cost.values + cost.sums);
         if (m.hosted > 0)
             mf_log(MF_LOG_WARN, "%d op%s of plugins run%s on the host, in an unknown time",
                    m.hosted, m.hosted == 1 ? "" : "s", m.hosted == 1 ? "s" : "");
         if (mf_cli_json(cli))
-            rc = meter_json(s->config, &m);
+            rc = meter_json(s->config, &m, &token);
         else
-            meter_print(s->config, &m);
+            meter_print(s->config, &m, &token);
     }
     mf_session_close(s);
     return rc;

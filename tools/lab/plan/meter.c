@@ -106,13 +106,14 @@ static int count_graph(mf_session *s, mf_meter *m)
                                   .seq = (int32_t)c->model.seq,
                                   .masked = s->corpus && s->corpus->spans != NULL,
                                   .packed = mf_session_packed(s),
-                                  .bf16_attention = true};
+                                  .planned_for = &mf_meter_kernels};
     mf_model_graph *g = NULL;
     mf_graph_info info = {0};
     int rc = mf_model_graph_new(s->model, &shape, &g);
     if (rc == MF_OK) mf_graph_get_info(g->g, &info);
     for (int64_t i = 0; rc == MF_OK && i < c->train.accumulate; i++)
         rc = mf_graph_launches(g->g, &mf_meter_kernels, m, &m->hosted);
+    m->memory = (double)info.arena_bytes;
     m->graph_flops = info.flops * (double)c->train.accumulate;
     mf_model_graph_free(g);
     return rc;
@@ -161,6 +162,28 @@ static int by_time(const void *a, const void *b)
     const mf_meter_row *x = a, *y = b;
     if (x->seconds != y->seconds) return x->seconds > y->seconds ? -1 : 1;
     return strcmp(x->name, y->name);
+}
+
+int mf_meter_token(mf_session *s, const mf_meter_device *device, mf_meter *ret)
+{
+    const mf_model_config *c = &s->config->model;
+    mf_cache *cache = NULL;
+    mf_model_graph *g = NULL;
+    *ret = (mf_meter){.device = device};
+    if (c->task != MF_TASK_LM || mf_model_sees_sequences(s->model)) return MF_OK;
+    int rc = mf_cache_new(s->model, 1, (int)(c->seq + c->cache_start), &cache);
+    /* the shape with which mf_generator_feed runs a token */
+    const mf_model_shape shape = {.mode = MF_MODE_GENERATE,
+                                  .batch = 1,
+                                  .seq = 1,
+                                  .cache = cache,
+                                  .want_prob = true,
+                                  .planned_for = &mf_meter_kernels};
+    if (rc == MF_OK) rc = mf_model_graph_new(s->model, &shape, &g);
+    if (rc == MF_OK) rc = mf_graph_launches(g->g, &mf_meter_kernels, ret, &ret->hosted);
+    mf_model_graph_free(g);
+    mf_cache_free(cache);
+    return rc;
 }
 
 int mf_meter_step(mf_session *s, const mf_meter_device *device, mf_meter *ret)

@@ -51,7 +51,8 @@ typedef struct mf_meter {
     double graph_flops; /* operations that the graphs count: the same without recomputation */
     int hosted;         /* number of ops of plugins, which run on the host and are not in
                          * the rows */
-    /* of the step: tokens, parameters that a token uses, bytes of device memory */
+    /* of the step: tokens, parameters that a token uses, bytes of device memory for the
+     * values of the graph */
     double tokens, params_active, memory;
 } mf_meter;
 
@@ -59,6 +60,10 @@ typedef struct mf_meter {
  * micro-batches, then norm and optimizer. Rows are in descending order of time. Fails with
  * MF_EUSAGE for an optimizer other than adamw, adam, lion. */
 int mf_meter_step(mf_session *s, const mf_meter_device *device, mf_meter *ret);
+
+/* Counts the step that generates one token, with a cache that has room for a sequence. Without
+ * a row in *ret, the model generates no tokens with a cache. */
+int mf_meter_token(mf_session *s, const mf_meter_device *device, mf_meter *ret);
 
 /* For meter.c and meter_kernels.c. mf_meter_kernels is the set of kernels that count. The meter
  * is the stream of their contexts. mf_meter_add adds one call: its launches, bytes, operations,

@@ -7,6 +7,7 @@
 /* ---- gemms ---- */
 
 #define TILE 128.0 /* rows, and also columns, of a tile */
+#define FEW  16    /* gemms of so few rows wait for the weights alone */
 
 static double up(double n, double unit)
 {
@@ -26,6 +27,7 @@ static double side_of(double n)
 static double gemm_seconds(const mf_meter_device *d, const mf_gemm *g)
 {
     const double groups = g->groups > 1 ? (double)g->groups : 1;
+    if (g->m <= FEW) return 0;
     const bool own = mf_gemm_own(g), bf16 = mf_gemm_bf16(g);
     const double rows = g->by == MF_BY_ROWS ? (double)g->m / groups : (double)g->m;
     const double k = g->by == MF_BY_INNER ? (double)g->k / groups : (double)g->k;
@@ -53,7 +55,7 @@ static void count_gemm(mf_meter *m, const char *name, const mf_gemm *g)
  * the type of x. */
 static void count_head(mf_meter *m, const char *name, const mf_linear_cross_entropy_args *a)
 {
-    const int64_t chunk = mf_linear_cross_entropy_chunk(a->rows, a->vocab);
+    const int64_t chunk = mf_linear_cross_entropy_chunk(a->rows, a->vocab, a->most_logits);
     for (int64_t from = 0; from < a->rows; from += chunk) {
         const int64_t n = a->rows - from < chunk ? a->rows - from : chunk;
         const double logits = 4.0 * (double)n * (double)a->vocab;
@@ -134,6 +136,7 @@ static bool can_pack(int type, int64_t n, int64_t k)
 const mf_kernels mf_meter_kernels = {
     .name = "meter",
     .can_pack = can_pack,
+    .most_logits = MF_GPU_LOGITS,
 #define MF_KERNEL(fn, ...) .fn = meter_##fn,
 #include "kernels/kernels.def"
 };
