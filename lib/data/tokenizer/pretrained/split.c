@@ -319,16 +319,26 @@ static size_t asian(const char *text, size_t n, size_t at, bool *drop)
     return class_run(text, n, at, ASIAN) - at;
 }
 
+/* Digits asks another table than regular expressions do. */
+static size_t number(const char *text, size_t n, size_t at)
+{
+    const letter l = letter_at(text, n, at);
+    return (l.is & NUMBER) || mf_pt_is_late_number(l.c) ? l.n : 0;
+}
+
 size_t mf_pt_split_digit(const char *text, size_t n, size_t at, bool *drop)
 {
     (void)drop;
-    return digits(text, n, at, 1);
+    return number(text, n, at);
 }
 
 size_t mf_pt_split_digits(const char *text, size_t n, size_t at, bool *drop)
 {
     (void)drop;
-    return run(text, n, at, NUMBER, 0) - at;
+    const size_t begin = at;
+    for (size_t length; (length = number(text, n, at)) > 0; at += length) {
+    }
+    return at - begin;
 }
 
 size_t mf_pt_split_blanks(const char *text, size_t n, size_t at, bool *drop)
