@@ -232,6 +232,12 @@ static size_t ideographs(const char *text, size_t n, size_t at, bool *drop)
     return at - begin;
 }
 
+static size_t each_number(const char *text, size_t n, size_t at, bool *drop)
+{
+    (void)drop;
+    return digits(text, n, at, 1);
+}
+
 static size_t up_to_three_digits(const char *text, size_t n, size_t at, bool *drop)
 {
     (void)drop;
@@ -461,6 +467,7 @@ static const struct {
                      ")?|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|" BLANKS,
      by_case, "gpt_oss"},
     {"\\p{N}{1,3}", up_to_three_digits, "numbers"},
+    {"\\p{N}", each_number, "number"},
     {"[\xE4\xB8\x80-\xE9\xBE\xA5\xE3\x81\x80-\xE3\x82\x9F\xE3\x82\xA0-\xE3\x83\xBF]+",
      ideographs, "cjk"},
     {"[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?"
