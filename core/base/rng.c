@@ -80,9 +80,8 @@ static float uniform_of(uint32_t word)
     return (float)(word >> 8) * 0x1p-24f;
 }
 
-/* (a + 1) / 2^32 is in (0,1], so the logarithm is finite. The pair is computed in double. Its
- * values reach 6.6, and rounding to float hides differences in the last bit between math
- * libraries. */
+/* (a + 1) / 2^32 is in (0,1], so the logarithm is finite. The pair is computed in double, its
+ * values reach 6.6, and rounding to float hides how math libraries differ in the last bit. */
 void mf_rng_normal_pair(uint32_t a, uint32_t b, float out[2])
 {
     double r = sqrt(-2.0 * log(((double)a + 1.0) * 0x1p-32));

@@ -1,5 +1,6 @@
-/* model/tally.c: counts the scores of an MoE layer and the losses of its tokens for tallies, and
- * takes the experts that a file gives. Padding is not counted, and no count has a gradient. */
+/* model/tally.c: counts the scores of an MoE layer and the losses of its tokens for tallies.
+ * It also takes the experts that a file gives. Padding is not counted, and no count has a
+ * gradient. */
 #include <stdio.h>
 #include "base/error.h"
 #include "model/moe.h"

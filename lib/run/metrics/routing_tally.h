@@ -1,5 +1,5 @@
-/* run/metrics/routing_tally.h: what the last runs of an MoE layer did: sums of its measurements,
- * the values that are reported, and the inputs of its experts' attention. */
+/* run/metrics/routing_tally.h: what the last runs of an MoE layer did. These are sums of its
+ * measurements, the values that are reported, and the inputs of its experts' attention. */
 #ifndef MF_RUN_METRICS_ROUTING_TALLY_H
 #define MF_RUN_METRICS_ROUTING_TALLY_H
 
