@@ -1,6 +1,5 @@
 /* model/tally.c: counts the scores of an MoE layer and the losses of its tokens for tallies.
- * It also takes the experts that a file gives. Padding is not counted, and no count has a
- * gradient. */
+ * It also takes the experts that a file gives. Padding is not counted. */
 #include <stdio.h>
 #include "base/error.h"
 #include "model/moe.h"
