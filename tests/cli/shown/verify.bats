@@ -167,7 +167,7 @@ falsify() {
     mlp=$(find "$builddir/plugins" -name mlp.so -path '*routers*')
     mkdir -p plugins/routers
     cp "$mlp" plugins/routers/mlp.so
-    objcopy --strip-all --remove-section=.comment plugins/routers/mlp.so || skip "objcopy fails"
+    objcopy -S --remove-section=.comment plugins/routers/mlp.so || skip "objcopy fails"
     ! cmp -s "$mlp" plugins/routers/mlp.so || false
     MOEFW_PLUGIN_PATH=$PWD/plugins run --separate-stderr verify cmp/result.json --data data --router mlp --steps 5
     [ "$status" -eq 0 ] || { echo "$output $stderr"; return 1; }

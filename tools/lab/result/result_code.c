@@ -10,7 +10,7 @@
 #include "io/map.h"
 #include "lab/result/result_parts.h"
 
-/* Reads program header i. Returns false if it is not in the file, or names bytes that are not. */
+/* Reads program header i. Returns false if it, or what it describes, is not in the file. */
 static bool segment(const mf_map *m, const Elf64_Ehdr *h, int i, Elf64_Phdr *ret)
 {
     const uint64_t at = h->e_phoff + (uint64_t)i * sizeof *ret;
@@ -45,7 +45,8 @@ static bool put_segments(const mf_map *m, const Elf64_Ehdr *h, char *copy, size_
                     clear(to, &p, note.p_offset, note.p_filesz);
         }
         *ret_size += sizeof where + p.p_filesz;
-        if (*ret_size > 2 * m->size + sizeof where * 64) return false; /* segments that overlap */
+        /* segments that overlap */
+        if (*ret_size > 2 * m->size + sizeof where * 64) return false;
     }
     return *ret_size > 0;
 }
