@@ -44,6 +44,16 @@ modelcode_DATA += share/code/configuration_moefw.py
 modelcode_DATA += share/code/modeling_moefw.py
 modelcode_DATA += share/code/ops_moefw.py
 
+# Results of our own routers, for moefw board and moefw verify.
+board_DATA =
+board_DATA += share/board/README.md
+board_DATA += share/board/characters-verified.json
+board_DATA += share/board/characters.json
+board_DATA += share/board/topics-verified.json
+board_DATA += share/board/topics.json
+board_DATA += share/board/wikitext-verified.json
+board_DATA += share/board/wikitext.json
+
 # Scripts that repeat published results, one command each.
 repeat_DATA =
 repeat_DATA += share/repeat/RESULTS.md

@@ -7,6 +7,7 @@ modelcodedir = $(pkgdatadir)/code
 quickpresetsdir = $(presetsdir)/quick
 templatedir = $(pkgdatadir)/template
 repeatdir = $(pkgdatadir)/repeat
+boarddir = $(pkgdatadir)/board
 clusterfilesdir = $(pkgdatadir)/cluster
 examplesdir = $(pkgdatadir)/examples
 examplescidir = $(examplesdir)/ci
@@ -14,7 +15,7 @@ examplescidir = $(examplesdir)/ci
 cudafilesdir = $(pkgdatadir)/cuda
 cudafiles_DATA = kernels/cuda/device.cuh $(EMULATOR) $(EMULATOR_INC)
 EXTRA_DIST += $(SETTINGS) $(plugingroups_DATA) $(pluginsd_DATA) $(presets_DATA) $(quickpresets_DATA)
-EXTRA_DIST += $(modelcode_DATA) $(template_DATA) $(repeat_DATA) $(repeat_SCRIPTS) $(examples_DATA) $(examplesci_DATA)
+EXTRA_DIST += $(modelcode_DATA) $(template_DATA) $(board_DATA) $(repeat_DATA) $(repeat_SCRIPTS) $(examples_DATA) $(examplesci_DATA)
 EXTRA_DIST += $(clusterfiles_DATA) $(clusterfiles_SCRIPTS)
 
 # Settings belong to the administrator. $(pkgdatadir) has this version's file. The one in

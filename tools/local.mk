@@ -181,6 +181,7 @@ TOOLS += tools/lab/result/board.c
 TOOLS += tools/lab/result/board.h
 TOOLS += tools/lab/result/result.h
 TOOLS += tools/lab/result/result_parts.h
+TOOLS += tools/lab/result/result_code.c
 TOOLS += tools/lab/result/result_file.c
 TOOLS += tools/lab/result/result_inputs.c
 TOOLS += tools/lab/result/result_judge.c

@@ -100,7 +100,9 @@ static int load_sources(loader *l)
         const mf_source_options options = {.bin_bits = l->spec->bin_bits,
                                            .large = large_of(l->spec, l->cache),
                                            .cache = l->cache,
-                                           .columns = &columns};
+                                           .columns = &columns,
+                                           .told = i > 0 && given(paths[0]) &&
+                                                   strcmp(paths[i], paths[0]) == 0};
         if (rc == MF_OK) rc = mf_source_load(&l->source[i], paths[i], format, &options);
         if (rc == MF_OK && l->spec->clean && format == MF_FORMAT_TEXT && !l->source[i].topics)
             rc = clean_source(&l->source[i]);

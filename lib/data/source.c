@@ -298,7 +298,7 @@ static int load_files(mf_source *s, mf_format format, const mf_source_options *o
 int mf_source_load(mf_source *s, const char *path, mf_format format,
                    const mf_source_options *options)
 {
-    *s = (mf_source){.path = path, .cache = options->cache};
+    *s = (mf_source){.path = path, .cache = options->cache, .told = options->told};
     if (options->columns) s->columns = *options->columns;
     int rc = mf_topics_is(path) ? load_topics(s) : load_files(s, format, options);
     if (rc != MF_OK) mf_source_free(s);

@@ -79,6 +79,7 @@ typedef struct mf_source {
     const char *path;
     const char *cache; /* as in mf_source_options; the readers of token files use it */
     mf_columns columns;
+    bool told; /* as in mf_source_options */
     char *text;
     size_t size;
     mf_topics *topics; /* owns the text if the source was generated; else NULL */
@@ -127,6 +128,7 @@ typedef struct mf_source_options {
                         * all files are read */
     const char *cache; /* the cache folder (data/stream/cache.h); "": none */
     const mf_columns *columns; /* may be NULL */
+    bool told; /* the same file was loaded before, and what is to be said of it was said */
 } mf_source_options;
 
 /* Loads the file or files of a path (data/source_files.h), one after another. path must outlive

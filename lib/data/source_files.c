@@ -18,33 +18,42 @@ static int by_bytes(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* Adds a path that was allocated. Frees the path if it is not a file to read. */
-static void take(mf_source_files *f, char *path)
+/* Adds a path that was allocated. Frees the path if it is not a file to read. Returns whether
+ * it is a folder that a user sees. */
+static bool take(mf_source_files *f, char *path)
 {
+    const bool folder = mf_is_dir(path);
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     const size_t n = strlen(name);
-    const bool index = n > 4 && strcmp(name + n - 4, ".idx") == 0;
-    if (name[0] == '.' || index || mf_is_dir(path))
+    const bool index = n > 4 && strcmp(name + n - 4, ".idx") == 0, hidden = name[0] == '.';
+    if (hidden || index || folder)
         mf_free(path);
     else
         f->path[f->n++] = path;
+    return folder && !hidden;
 }
 
 static int take_folder(const char *folder, mf_source_files *f)
 {
     char **names = NULL;
-    int n = 0;
+    int n = 0, folders = 0;
     int rc = mf_list_dir(folder, &names, &n);
     if (rc == MF_OK && !(f->path = mf_alloc((size_t)n + 1, sizeof *f->path))) rc = MF_ENOMEM;
     for (int i = 0; rc == MF_OK && i < n; i++) {
         char *path = mf_path_join(folder, names[i]);
         if (path)
-            take(f, path);
+            folders += take(f, path);
         else
             rc = MF_ENOMEM;
     }
     mf_list_free(names, n);
-    if (rc == MF_OK && f->n == 0)
+    if (rc == MF_OK && f->n == 0 && folders > 0)
+        rc = mf_fail(MF_EINPUT,
+                     "%s: the folder holds %d folder%s, but no files to read; expected files, "
+                     "a pattern such as '%s/*/*', or labels = folder, which reads text files "
+                     "in folders as domains",
+                     folder, folders, folders == 1 ? "" : "s", folder);
+    else if (rc == MF_OK && f->n == 0)
         rc = mf_fail(MF_EINPUT, "%s: the folder holds no files to read", folder);
     return rc;
 }

@@ -262,9 +262,9 @@ int mf_source_read_jsonl(mf_source *s, const char *data, size_t size)
         if (rc == MF_OK) rc = add_json(s, &l);
         if (rc != MF_OK) return rc;
     }
-    mf_unread_tell(&s->unread, s->path);
+    if (!s->told) mf_unread_tell(&s->unread, s->path);
     s->unread = (mf_unread){0};
-    if (s->skipped > 0)
+    if (s->skipped > 0 && !s->told)
         mf_log(MF_LOG_INFO,
                "%s: %lld line%s skipped: weight, train, training or loss is 0 or false",
                s->path, (long long)s->skipped, s->skipped == 1 ? "" : "s");
@@ -494,7 +494,7 @@ static bool is_end(const lines *all, const line *l)
  * together are much longer than all texts. */
 static void judge_order(const mf_source *s, const columns *c, size_t texts, size_t labels)
 {
-    if (c->named || labels <= 2 * texts) return;
+    if (s->told || c->named || labels <= 2 * texts) return;
     mf_log(MF_LOG_WARN,
            "%s: column 1 is taken as text and column %d as label, but the labels are longer; "
            "if they are not in this order, a first line names them: label TAB sentence",
@@ -518,7 +518,7 @@ int mf_source_read_tsv(mf_source *s, const char *data, size_t size)
     s->pairs = c.second >= 0;
     judge_order(s, &c, s->size - before,
                 size > s->size - before ? size - (s->size - before) : 0);
-    if (skipped > 0)
+    if (skipped > 0 && !s->told)
         mf_log(MF_LOG_WARN, "%s: %lld examples skipped: their label is \"-\"", s->path,
                (long long)skipped);
     return s->n_documents > 0 ? MF_OK : no_documents(s);

@@ -10,7 +10,6 @@
 #include "base/mem.h"
 #include "io/json.h"
 
-static const char file_name[] = "generation_config.json";
 enum { SIZE_MAX_BYTES = 1 << 20 };
 
 typedef struct reader {
@@ -98,7 +97,7 @@ int mf_generation_read(const char *folder, mf_generation *ret)
     *ret = (mf_generation){
         .temperature = -1, .top_p = -1, .repeat_penalty = -1, .top_k = -1, .tokens = -1};
     if (!folder) return MF_OK;
-    int rc = read_one(folder, file_name, ret, &ret->given);
+    int rc = read_one(folder, MF_GENERATION_FILE, ret, &ret->given);
     if (rc == MF_OK && !ret->given) rc = read_one(folder, "config.json", ret, &ret->given);
     return rc;
 }

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#define MF_GENERATION_FILE "generation_config.json"
 enum { MF_GENERATION_ENDS = 16 };
 
 /* A number below 0 means that the files do not set this value. */

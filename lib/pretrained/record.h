@@ -53,8 +53,12 @@ int mf_record_open(const char *run, mf_record **ret);
 int mf_record_find(const char *run, mf_record **ret);
 /* The same as mf_record_find, but MF_EINPUT if none of these runs was imported. */
 int mf_record_need(const char *run, mf_record **ret);
-/* Returns the folder pretrained/ that mf_record_open would read; *ret is NULL if there is none.
- * The caller frees it. */
+/* Copies only what says how texts are generated, generation_config.json, or what config.json
+ * says of it, to RUN/pretrained of the run `to`, which has another model. Else as
+ * mf_record_copy. */
+int mf_record_copy_generation(const char *run, const char *to);
+/* Returns the folder pretrained/ that mf_record_open would read, or one that only has a
+ * generation_config.json; *ret is NULL if there is none. The caller frees it. */
 int mf_record_folder(const char *run, char **ret);
 /* Fills record->ledger with places in a store. MF_EINPUT, with the tensor named, if the family
  * can no longer express the model. run: name of the run, for messages. */

@@ -8,6 +8,7 @@
 #include <string.h>
 #include "base/error.h"
 #include "base/file/io.h"
+#include "generate/generation.h"
 #include "io/writer.h"
 #include "pretrained/import.h"
 #include "run/folder/rundir.h"
@@ -18,24 +19,27 @@ enum { ANCESTORS_MAX = 64, SHARDS_MAX = 4096, CONFIG_MAX = 1 << 20, PIECE = 1 <<
 
 /* ---- the run that was imported ---- */
 
-static bool has_record(mf_arena *arena, const char *run, const char **ret_folder)
+static bool has_record(mf_arena *arena, const char *run, const char *or_file,
+                       const char **ret_folder)
 {
     char *folder = mf_arena_strf(arena, "%s/" MF_PRETRAINED_FOLDER, run);
     char *ledger = folder ? mf_arena_strf(arena, "%s/" MF_PRETRAINED_LEDGER, folder) : NULL;
+    char *other = folder && or_file ? mf_arena_strf(arena, "%s/%s", folder, or_file) : NULL;
     *ret_folder = folder;
-    return ledger && mf_exists(ledger);
+    return (ledger && mf_exists(ledger)) || (other && mf_exists(other));
 }
 
 /* Looks for the record of one run. *ret_folder: the record of this run, or NULL. If NULL,
- * *ret_from is the run from which this run started, or NULL. run may be RUN/best. */
-static int look(mf_arena *arena, const char *run, const char **ret_folder,
+ * *ret_from is the run from which this run started, or NULL. run may be RUN/best. or_file: a
+ * folder without a ledger, but with this file, counts too; NULL: it does not. */
+static int look(mf_arena *arena, const char *run, const char *or_file, const char **ret_folder,
                 const char **ret_from)
 {
     mf_rundir *dir = NULL;
     mf_config *c = NULL;
     *ret_from = NULL;
     int rc = mf_rundir_read(run, &dir);
-    const bool found = rc == MF_OK && has_record(arena, dir->path, ret_folder);
+    const bool found = rc == MF_OK && has_record(arena, dir->path, or_file, ret_folder);
     if (rc == MF_OK && !*ret_folder) rc = MF_ENOMEM;
     if (!found) *ret_folder = NULL;
     if (rc == MF_OK && !found) rc = mf_config_load(dir->config, 0, NULL, &c);
@@ -46,11 +50,11 @@ static int look(mf_arena *arena, const char *run, const char **ret_folder,
     return rc;
 }
 
-/* Finds the record of a run. *ret: the folder pretrained/ of the run or of a run from which it
- * started; NULL: none. *ret_gone: a run from which it started and that no longer exists;
- * else NULL. */
-static int find_record(mf_arena *arena, const char *run, const char **ret,
-                       const char **ret_gone)
+/* Finds the record of a run. or_file: as for look. *ret: the folder pretrained/ of the run or
+ * of a run from which it started; NULL: none. *ret_gone: a run from which it started and that
+ * no longer exists; else NULL. */
+static int find_record(mf_arena *arena, const char *run, const char *or_file,
+                       const char **ret, const char **ret_gone)
 {
     int rc = MF_OK;
     *ret = *ret_gone = NULL;
@@ -59,7 +63,7 @@ static int find_record(mf_arena *arena, const char *run, const char **ret,
             *ret_gone = run;
             break;
         }
-        rc = look(arena, run, ret, &run);
+        rc = look(arena, run, or_file, ret, &run);
     }
     return rc;
 }
@@ -105,7 +109,7 @@ int mf_record_copy(const char *run, const char *to)
 {
     mf_arena *arena = mf_arena_new();
     const char *folder = NULL, *gone;
-    int rc = arena ? find_record(arena, run, &folder, &gone) : MF_ENOMEM;
+    int rc = arena ? find_record(arena, run, NULL, &folder, &gone) : MF_ENOMEM;
     if (rc == MF_OK && folder) {
         const char *new = mf_arena_strf(arena, "%s/" MF_PRETRAINED_FOLDER, to);
         rc = new ? copy_record(arena, folder, new) : MF_ENOMEM;
@@ -113,19 +117,6 @@ int mf_record_copy(const char *run, const char *to)
     mf_arena_free(arena);
     return rc;
 }
-
-int mf_record_folder(const char *run, char **ret)
-{
-    mf_arena *arena = mf_arena_new();
-    const char *folder = NULL, *gone;
-    int rc = arena ? find_record(arena, run, &folder, &gone) : MF_ENOMEM;
-    *ret = NULL;
-    if (rc == MF_OK && folder && !(*ret = mf_strdup(folder))) rc = MF_ENOMEM;
-    mf_arena_free(arena);
-    return rc;
-}
-
-/* ---- the ledger ---- */
 
 static int read_json(const char *path, size_t most, mf_json **ret)
 {
@@ -137,6 +128,86 @@ static int read_json(const char *path, size_t most, mf_json **ret)
     mf_free(text);
     return rc;
 }
+
+/* Writes a value of config.json: a number, a truth value, null, or a list of these. */
+static void put_value(mf_jw *w, const mf_json *v)
+{
+    int64_t whole;
+    double real;
+    bool truth;
+    if (mf_json_typeof(v) == MF_JSON_ARRAY) {
+        mf_jw_array(w);
+        for (size_t i = 0; i < mf_json_size(v); i++)
+            put_value(w, mf_json_at(v, i));
+        mf_jw_end(w);
+    } else if (mf_json_bool(v, &truth)) {
+        mf_jw_bool(w, truth);
+    } else if (mf_json_int(v, &whole)) {
+        mf_jw_int(w, whole);
+    } else if (mf_json_real(v, &real)) {
+        mf_jw_real(w, real);
+    } else {
+        mf_jw_null(w);
+    }
+}
+
+/* Writes generation_config.json from config.json: another model may not have the file, since
+ * it describes this one. */
+static int write_generation(const char *config, const char *to)
+{
+    static const char *const keys[] = {"bos_token_id", "eos_token_id", "pad_token_id",
+                                       "do_sample",    "temperature",  "top_p",
+                                       "top_k",        "max_new_tokens", "repetition_penalty"};
+    mf_json *json = NULL;
+    mf_jw *w = mf_jw_new();
+    size_t n = 0;
+    int rc = w ? read_json(config, CONFIG_MAX, &json) : MF_ENOMEM;
+    if (rc == MF_OK) {
+        mf_jw_object(w);
+        for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+            const mf_json *v = mf_json_get(json, keys[i]);
+            if (v) mf_jw_key(w, keys[i]);
+            if (v) put_value(w, v);
+        }
+        mf_jw_end(w);
+        const char *text = mf_jw_text(w, &n);
+        rc = text ? mf_write_file_atomic(to, text, n) : MF_ENOMEM;
+    }
+    mf_json_free(json);
+    mf_jw_free(w);
+    return rc;
+}
+
+int mf_record_copy_generation(const char *run, const char *to)
+{
+    mf_arena *arena = mf_arena_new();
+    const char *folder = NULL, *gone;
+    int rc = arena ? find_record(arena, run, MF_GENERATION_FILE, &folder, &gone) : MF_ENOMEM;
+    if (rc == MF_OK && folder) {
+        const char *old = mf_arena_strf(arena, "%s/" MF_GENERATION_FILE, folder),
+                   *config = mf_arena_strf(arena, "%s/config.json", folder),
+                   *own = mf_arena_strf(arena, "%s/" MF_PRETRAINED_FOLDER, to),
+                   *new = own ? mf_arena_strf(arena, "%s/" MF_GENERATION_FILE, own) : NULL;
+        rc = old && config && own && new ? mf_mkdirs(own) : MF_ENOMEM;
+        if (rc == MF_OK)
+            rc = mf_exists(old) ? copy_file(old, new) : write_generation(config, new);
+    }
+    mf_arena_free(arena);
+    return rc;
+}
+
+int mf_record_folder(const char *run, char **ret)
+{
+    mf_arena *arena = mf_arena_new();
+    const char *folder = NULL, *gone;
+    int rc = arena ? find_record(arena, run, MF_GENERATION_FILE, &folder, &gone) : MF_ENOMEM;
+    *ret = NULL;
+    if (rc == MF_OK && folder && !(*ret = mf_strdup(folder))) rc = MF_ENOMEM;
+    mf_arena_free(arena);
+    return rc;
+}
+
+/* ---- the ledger ---- */
 
 static int bad(const mf_record *r, const char *what)
 {
@@ -248,7 +319,7 @@ static int open_record(const char *run, mf_record **ret, const char **ret_gone)
         return MF_ENOMEM;
     }
     r->arena = arena;
-    int rc = find_record(arena, run, &r->folder, ret_gone);
+    int rc = find_record(arena, run, NULL, &r->folder, ret_gone);
     if (rc == MF_OK && !r->folder && *ret_gone)
         rc = mf_fail(MF_EINPUT,
                      "%s: the run that it began with, %s, is no longer there, and with it the "

@@ -59,8 +59,8 @@ sound() {
         [[ "$map" == *"Pale is the even gate of 2 experts, 0.5."* ]]
     done <gates
     # four experts: the scale's ticks are a quarter of 1 / 4, the half, 1 / 4, its double, all
-    for id in load topics routing evaluations; do
-        section run/report.html $id | tr -d '\n' | sed 's/<figure>/\n<figure>/g' | grep -E '>(expert|topic)</text>' | grep 'data-h=' | grep -v '>gate</text>' >maps || [ $id = evaluations ]
+    for id in load labels routing evaluations; do
+        section run/report.html $id | tr -d '\n' | sed 's/<figure>/\n<figure>/g' | grep -E '>(expert|label)</text>' | grep 'data-h=' | grep -v '>gate</text>' >maps || [ $id = evaluations ]
         [ -s maps ] || [ $id = evaluations ]
         while read -r map; do
             [ "$(grep -oE '>0?\.[0-9]+</text>|>1</text>' <<<"$map" | grep -cE '>(0\.062|0\.12|0\.25|0\.5|1)<')" -ge 5 ]
@@ -87,7 +87,7 @@ contrasts() {
 
 @test "numbers in maps can be read on their cells, in both schemes" {
     tiny run
-    sed -n '/<section id="topics">/,/<\/section>/p' run/report.html >maps
+    sed -n '/<section id="labels">/,/<\/section>/p' run/report.html >maps
     contrasts maps >found
     [ "$(wc -l <found)" -ge 16 ]
     awk '$1 < 4.5 { exit 1 }' found

@@ -46,7 +46,7 @@ sound_page() {
     [ "$status" -eq 0 ]
     [ "$output" = runs/x-1/report.html ]
     sound_page runs/x-1/report.html
-    for id in learning balance load topics routing repeat; do
+    for id in learning balance load labels routing repeat; do
         grep -q "<section id=\"$id\">" runs/x-1/report.html
     done
     grep -q '&lt;law&gt;' runs/x-1/report.html
@@ -149,7 +149,7 @@ sound_page() {
     sed -i 's/"moe":\[.*\]/"moe":[]/' x/metrics.jsonl
     run "$MOEFW" report x
     [ "$status" -eq 0 ]
-    ! grep -qE 'id="(load|balance|topics)"' x/report.html || false
+    ! grep -qE 'id="(load|balance|labels)"' x/report.html || false
 }
 
 @test "one measurement is a point" {
@@ -223,7 +223,7 @@ END
     [ "$status" -eq 0 ]
     [ "$output" = cmp/report.html ]
     sound_page cmp/report.html
-    for id in table quality curves load topics routing repeat; do
+    for id in table quality curves load labels routing repeat; do
         grep -q "<section id=\"$id\">" cmp/report.html
     done
     grep -q '<td class="h">a&lt;b</td><td data-c="verdict">better</td><td class="n" data-c="task_loss">2.2500 ± 0.1500</td><td class="n" data-c="difference to base">-0.2500 ± 0.0500</td><td class="n" data-c="p (Holm)">0.0100</td>' cmp/report.html

@@ -20,6 +20,7 @@ core/model/model_config.c:residual what dropped assignments add, a form of a ski
 lib/generate/generation.c:top_p   a way to draw tokens
 tools/cli/verbs/verb_generate.c:top_p the same
 tools/lab/serve/fields.c:top_p      the same
+lib/pretrained/record_read.c:top_p  the same
 lib/pretrained/keys_rope.c:linear    a scaling of rope
 lib/pretrained/gguf/gguf_config.c:linear a scaling of rope
 lib/pretrained/adapters/lora.h:lora the adapter that files of other tools can hold

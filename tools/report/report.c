@@ -172,7 +172,7 @@ static void cards(const mf_report *p)
     if (val) best_card(p, r);
     if (!isnan(nmi)) {
         const char *part = mf_report_strf(p, "%.2g %% of what is possible", 100 * nmi);
-        mf_html_card(p->d, mf_report_num(p, 3, nmi), "NMI(expert, topic), best layer",
+        mf_html_card(p->d, mf_report_num(p, 3, nmi), "NMI(expert, label), best layer",
                      isnan(random) ? part
                                    : mf_report_strf(p, "%s; random routing: %s", part,
                                                     mf_report_num(p, 2, random)));
@@ -322,8 +322,8 @@ static void contents(const mf_report *p)
     if (has_layers(p)) e[n++] = (mf_html_entry){"balance", "Routing over time"};
     if (p->n == 1 && p->runs[0]->n_layers > 0)
         e[n++] = (mf_html_entry){"load", "Load of the experts"};
-    if (p->n == 1 && mf_report_has_topics(p->runs[0]))
-        e[n++] = (mf_html_entry){"topics", "Experts and topics"};
+    if (p->n == 1 && mf_report_has_labels(p->runs[0]))
+        e[n++] = (mf_html_entry){"labels", "Experts and labels"};
     if (p->n == 1 && p->runs[0]->sample && p->runs[0]->sample->n_layers > 0)
         e[n++] = (mf_html_entry){"routing", "One text"};
     if (p->n == 1 && mf_report_has_steps(p->runs[0]))
@@ -377,7 +377,7 @@ static void page(const mf_report *p)
     if (has_layers(p)) mf_report_balance(p);
     if (p->n == 1) {
         mf_report_load(p, r);
-        mf_report_topics(p, r);
+        mf_report_labels(p, r);
         mf_report_routing(p, r);
         mf_report_steps(p, r);
         mf_report_attention(p, r);

@@ -4,14 +4,18 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/error.h"
+#include "base/file/io.h"
 #include "base/mem.h"
 #include "data/tokenizer/pretrained/files.h"
+#include "generate/generation.h"
 #include "pretrained/published/parts.h"
 #include "run/folder/rundir.h"
 #include "run/metrics/metrics.h"
 #include "run/modules.h"
 #include "run/sections/section_plugins.h"
 #include "run/sections/run_sections.h"
+
+enum { GENERATION_MAX = 1 << 20 };
 
 bool mf_published_is_tokenizer(const char *name)
 {
@@ -21,9 +25,29 @@ bool mf_published_is_tokenizer(const char *name)
     return n > m && strcmp(name + n - m, ".model") == 0;
 }
 
-/* Adds generation_config.json: which tokens begin, end and fill texts. */
-static int add_generation(const mf_session *s, mf_record *record)
+/* Adds the generation_config.json of the model from which the run was made, if it had one. */
+static int add_given_generation(const char *run, mf_record *record, bool *ret_found)
 {
+    char *folder = NULL, *path = NULL, *text = NULL;
+    size_t n = 0;
+    int rc = mf_record_folder(run, &folder);
+    if (rc == MF_OK && folder && !(path = mf_strf("%s/" MF_GENERATION_FILE, folder)))
+        rc = MF_ENOMEM;
+    *ret_found = rc == MF_OK && path && mf_exists(path);
+    if (*ret_found) rc = mf_read_file(path, GENERATION_MAX, &text, &n);
+    if (rc == MF_OK && text) rc = mf_published_add(record, MF_GENERATION_FILE, text, n);
+    mf_free(folder);
+    mf_free(path);
+    mf_free(text);
+    return rc;
+}
+
+/* Adds generation_config.json: which tokens begin, end and fill texts. */
+static int add_generation(const mf_session *s, const char *run, mf_record *record)
+{
+    bool found = false;
+    const int given = add_given_generation(run, record, &found);
+    if (given != MF_OK || found) return given;
     mf_jw *w = mf_jw_new();
     size_t n = 0;
     if (!w) return MF_ENOMEM;
@@ -33,7 +57,7 @@ static int add_generation(const mf_session *s, mf_record *record)
     mf_jw_end(w);
     const char *text = mf_jw_text(w, &n);
     const int rc =
-        text ? mf_published_add(record, "generation_config.json", text, n) : MF_ENOMEM;
+        text ? mf_published_add(record, MF_GENERATION_FILE, text, n) : MF_ENOMEM;
     mf_jw_free(w);
     return rc;
 }
@@ -182,7 +206,7 @@ static int add_card(const mf_session *s, const char *run, mf_record *record)
 
 int mf_published_files(const mf_session *s, const char *run, bool tokenizer, mf_record *record)
 {
-    int rc = add_generation(s, record);
+    int rc = add_generation(s, run, record);
     if (rc == MF_OK && tokenizer && s->tokenizer)
         rc = mf_published_tokenizer(s->tokenizer, s->config->model.seq, record);
     return rc == MF_OK ? add_card(s, run, record) : rc;

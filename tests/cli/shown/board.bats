@@ -89,3 +89,24 @@ small() {
     [ "$status" -ne 0 ]
     [[ "$output" == *"nowhere"* ]]
 }
+
+@test "the board of our own routers: three tables, their winners, what was verified" {
+    "$MOEFW" board "$srcdir/share/board" -o own.html >own
+    ! grep -q '^refused' own || false
+    # table NAME: its lines
+    table() { awk -v name="$1" 'index($0, name) == 1 { on = 1; next } /^[^ ]/ { on = 0 } on' own; }
+    table 'data that moefw makes, 400 steps: 7 routers in 1 result, baseline linear' >topics
+    table 'tinyshakespeare.txt, 400 steps: 6 routers in 1 result, baseline linear' >characters
+    table 'test.txt' >wikitext
+    better() { grep ' better$' "$1" | awk '{ print $2 }' | paste -sd' '; }
+    [ "$(better topics)" = oracle ]
+    [ "$(better characters)" = "noisy_topk top_p" ]
+    [ "$(better wikitext)" = "" ]
+    ! grep -q ' worse$' own || false
+    [ "$(awk 'NR == 1 { print $2 }' wikitext)" = top_p ]
+    [ "$(grep -c 'same bits (2 runs, 2 whole)' own)" -eq 3 ]
+    [ "$(grep -c '<h2[^>]*>.*, 400 steps' own.html)" -eq 3 ]
+    grep -q '<td[^>]*>noisy_topk</td>' own.html
+    # whoever has no data can at least check the files
+    "$MOEFW" verify "$srcdir/share/board/topics.json" --seeds 0 -o own-checked -q | grep -q 'CHECKED: the file and its table'
+}

@@ -69,6 +69,39 @@ close() {
         }'
 }
 
+@test "of an import, the settings of generate and the chat template stay" {
+    cp -r "$srcdir/tests/golden/pretrained/mixtral/hf" published
+    chmod -R u+w published
+    sed 's/^{/{"chat_template": "{% for m in messages %}[{{ m.content }}]{% endfor %}",/' published/tokenizer_config.json >t
+    mv t published/tokenizer_config.json
+    # of that file, or else of config.json
+    for from in generation_config config; do
+        echo '{"do_sample":true,"temperature":0.25,"eos_token_id":[2,5],"other":1}' >settings
+        if [ $from = config ]; then
+            rm published/generation_config.json
+            sed '1s/^{/{"do_sample":true,"temperature":0.25,"eos_token_id":[2,5],/' published/config.json |
+                grep -vE '^ *"eos_token_id": *2,? *$' >t
+            mv t published/config.json
+        else
+            cp settings published/generation_config.json
+        fi
+        "$MOEFW" import published -q -o import-$from
+        "$MOEFW" prune import-$from --by count --draws 0 --batches 1 --calibrate 1 --data 'builtin:topics?bytes=4000' -t 1 -q -o pruned-$from >/dev/null
+        "$MOEFW" export hf pruned-$from -q -o folder-$from
+        grep -q '"temperature": *0.25' folder-$from/generation_config.json
+        tr -d ' \n' <folder-$from/generation_config.json | grep -q '"eos_token_id":\[2,5\]'
+        grep -q 'chat_template' folder-$from/tokenizer_config.json
+        ! grep -q num_local_experts folder-$from/generation_config.json || false
+        # the settings hold for texts of the smaller model, and of one that goes on from it
+        "$MOEFW" train pruned-$from/config.ini --steps 1 -t 1 -q -o on-$from
+        for run in pruned-$from on-$from; do
+            [ "$("$MOEFW" generate $run --prompt a --tokens 12 --seed 3 -t 1 -q)" = \
+                "$("$MOEFW" generate $run --prompt a --tokens 12 --seed 3 --temperature .25 -t 1 -q)" ]
+            ! "$MOEFW" generate $run --prompt a --tokens 12 --seed 3 --temperature 3 -t 1 -q | cmp -s - <("$MOEFW" generate $run --prompt a --tokens 12 --seed 3 -t 1 -q) || false
+        done
+    done
+}
+
 @test "merging wants experts whose hidden units are known" {
     small=(--set train.steps=2 --set moe.experts=4 --set data.path='builtin:topics?bytes=40000' --set model.layers=2 --set model.dim=16
         --set model.heads=2 --set model.seq=32 --set expert.hidden=8 --set train.batch=4 --set train.eval_context=0 -t 1 -q)

@@ -371,6 +371,17 @@ megatron() {
     { printf 'MMIDIDX\0\0'; le 8 1; le 1 "$type"; le 8 $n 2; le 4 "${lengths[@]}"; le 8 "${pointers[@]}"; le 8 0 $n; } >"$name.idx"
 }
 
+@test "one file for training and validation: what is said of it is said once" {
+    cd "$BATS_TEST_TMPDIR"
+    for i in {1..60}; do printf 'good words\tyes\nbad words\tno\nother words\t-\n'; done >classes.tsv
+    args=(-q -t 1 --steps 1 --set model.task=classify --set model.layers=1 --set model.dim=8 --set model.heads=1 --set model.seq=16
+        --set train.eval_context=0 --set train.batch=2 --set report.enabled=no --data classes.tsv --set data.val_path=classes.tsv)
+    "$MOEFW" train "${args[@]}" --out c 2>said
+    [ "$(grep -c '60 examples skipped' said)" -eq 1 ]
+    "$MOEFW" eval c -t 1 --data classes.tsv 2>said >out
+    [ "$(grep -c 'classes.tsv: 60 examples skipped: their label is "-"' said)" -eq 1 ]
+}
+
 @test "token files of Megatron are read by their index, whatever their type; bad ones are refused" {
     ids=$(seq 1 40)
     # shellcheck disable=SC2086
@@ -430,6 +441,11 @@ megatron() {
     run "$MOEFW" data info empty
     [ "$status" -eq 3 ]
     [[ "$output" == *"the folder holds no files to read"* ]]
+    mkdir -p domains/a domains/b domains/.hidden
+    echo text | tee domains/a/text >domains/b/text
+    run "$MOEFW" data info domains
+    [ "$status" -eq 3 ]
+    [[ "$output" == *"domains: the folder holds 2 folders, but no files to read; expected files, a pattern such as "*", or labels = folder"* ]]
     run "$MOEFW" data info 'none-*.txt'
     [ "$status" -eq 3 ]
     [[ "$output" == *"no file matches the pattern"* ]]

@@ -8,6 +8,7 @@
 #include "lab/new_run.h"
 #include "lab/probe/probe_parts.h"
 #include "lab/prune/prune_parts.h"
+#include "pretrained/record.h"
 #include "run/evaluate.h"
 #include "run/load.h"
 #include "run/modules.h"
@@ -521,6 +522,7 @@ static int write_smaller(prune *p)
         rc = mf_prune_copy(p->before->model, p->after->model, p->report->row[0].kept);
     if (rc == MF_OK) rc = check_smaller(p);
     if (rc == MF_OK) rc = mf_new_run_write(&p->new, p->after);
+    if (rc == MF_OK) rc = mf_record_copy_generation(p->from, p->new.dir->path);
     if (rc == MF_OK && !(p->report->run = mf_arena_strdup(p->arena, p->new.dir->path)))
         rc = MF_ENOMEM;
     return rc;

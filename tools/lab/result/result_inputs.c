@@ -66,7 +66,8 @@ static const mf_json *input_of(const mf_json *inputs, const mf_ini_entry *e)
 static const char *state_of_plugin(const mf_json *plugin)
 {
     const mf_loaded *loaded;
-    const char *sha = mf_result_text(plugin, "sha256");
+    const char *sha = mf_result_text(plugin, "sha256"),
+               *code = mf_result_text(plugin, "code"); /* since 0.4.0 */
     char here[MF_SHA256_HEX];
     const mf_kind kind = mf_kind_of(mf_result_text(plugin, "kind"));
     const char *state = "not installed";
@@ -74,6 +75,10 @@ static const char *state_of_plugin(const mf_json *plugin)
         mf_plugin_load(kind, mf_result_text(plugin, "name"), NULL, 0, &loaded) == MF_OK) {
         if (sha[0] == '\0')
             state = "its file had changed when the result was written";
+        else if (code[0] != '\0')
+            state = mf_result_code(loaded->path, here) && strcmp(here, code) == 0
+                        ? "ok"
+                        : "another file here";
         else if (mf_result_sha256(loaded->path, NULL, here) == MF_OK)
             state = strcmp(here, sha) == 0 ? "ok" : "another file here";
     }

@@ -12,6 +12,10 @@ bool mf_result_is_path(const char *value);
 /* Whether an entry is overridden, or is a key of a machine or its user (mf_section.local). */
 bool mf_result_is_local(const mf_ini_entry *e);
 
+/* SHA-256 of what of a shared object is loaded: the same for builds in different folders and
+ * for stripped files. Returns false if the file is no shared object of this machine's form. */
+bool mf_result_code(const char *path, char ret[MF_SHA256_HEX]);
+
 /* Compares the files of a checkpoint of the run `from` with their hashes in the result. MF_ERUN
  * if they differ, MF_EINPUT if one of the two does not exist. */
 int mf_result_check_hashes(const mf_json *run, const char *from, int64_t step);

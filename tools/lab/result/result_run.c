@@ -113,6 +113,8 @@ static void put_plugins(mf_jw *w, const mf_json *manifest)
         copy_text(w, p, "version");
         mf_jw_key(w, "sha256");
         known ? mf_jw_string(w, sha) : mf_jw_null(w);
+        if (known && mf_result_code(file, sha)) mf_jw_kv_string(w, "code", sha);
+        mf_error_clear();
         mf_jw_end(w);
     }
     mf_jw_end(w);

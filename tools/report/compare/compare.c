@@ -181,7 +181,7 @@ static void page(const mf_comparison *c)
     entries[n++] = (mf_html_entry){"quality", "Quality and cost"};
     entries[n++] = (mf_html_entry){"curves", "Over the steps"};
     entries[n++] = (mf_html_entry){"load", "Load"};
-    if (mf_cmp_has_topics(c)) entries[n++] = (mf_html_entry){"topics", "Experts and topics"};
+    if (mf_cmp_has_labels(c)) entries[n++] = (mf_html_entry){"labels", "Experts and labels"};
     entries[n++] = (mf_html_entry){"routing", "One text"};
     entries[n++] = (mf_html_entry){"repeat", "How to repeat"};
     mf_html_begin(

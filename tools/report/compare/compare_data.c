@@ -89,7 +89,7 @@ static int open_runs(mf_comparison *c, mf_cmp_row *row, const mf_json *runs, int
     return MF_OK;
 }
 
-/* Index of the layer with the highest NMI(expert, topic). If the last layer has no NMI, it is
+/* Index of the layer with the highest NMI(expert, label). If the last layer has no NMI, it is
  * the last layer. */
 static int best_layer(const mf_report_run *r)
 {

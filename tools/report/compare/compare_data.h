@@ -51,8 +51,8 @@ void mf_comparison_close(mf_comparison *c);
 void mf_cmp_quality(const mf_comparison *c); /* figures of quality against cost,
                                               * differences, balance */
 void mf_cmp_curves(const mf_comparison *c);  /* curves of means over seeds, with bands */
-/* Whether one of the shown runs has a corpus with topics. */
-bool mf_cmp_has_topics(const mf_comparison *c);
+/* Whether one of the shown runs has a corpus with labels. */
+bool mf_cmp_has_labels(const mf_comparison *c);
 void mf_cmp_pictures(const mf_comparison *c); /* figures of routing and load of each router */
 
 /* With a margin, writes its section: verdicts, intervals, and a figure of all differences. */

@@ -140,7 +140,7 @@ void mf_cmp_quality(const mf_comparison *c)
         lo[i] = c->rows[i].nmi_lo;
         hi[i] = c->rows[i].nmi_hi;
     }
-    bars(c, "Experts and topics", "NMI(expert, topic), best layer",
+    bars(c, "Experts and labels", "NMI(expert, label), best layer",
          "Bars: lowest and highest of the seeds.", v, lo, hi, NULL);
     for (int i = 0; i < shown(c); i++)
         v[i] = c->rows[i].load_cv;
@@ -297,10 +297,10 @@ static const char *picture_title(const mf_comparison *c, const mf_cmp_row *row)
     return mf_report_strf(&c->page, "%s, layer %d", row->name, layer);
 }
 
-bool mf_cmp_has_topics(const mf_comparison *c)
+bool mf_cmp_has_labels(const mf_comparison *c)
 {
     for (int i = 0; i < shown(c); i++)
-        if (c->rows[i].n_runs > 0 && mf_report_has_topics(c->rows[i].runs[0])) return true;
+        if (c->rows[i].n_runs > 0 && mf_report_has_labels(c->rows[i].runs[0])) return true;
     return false;
 }
 
@@ -325,7 +325,7 @@ void mf_cmp_pictures(const mf_comparison *c)
     mf_html_paragraph(
         p->d,
         "The first seed's run of each router, in the layer with the highest NMI(expert, "
-        "topic), or the last one. The sections below show the same layer. " MF_SHARE_COLOURS);
+        "label), or the last one. The sections below show the same layer. " MF_SHARE_COLOURS);
     mf_html_figures(p->d);
     for (int i = 0; i < shown(c); i++)
         if (c->rows[i].n_runs > 0)
@@ -333,15 +333,15 @@ void mf_cmp_pictures(const mf_comparison *c)
                                 picture_title(c, &c->rows[i]));
     mf_html_figures_end(p->d);
     mf_html_section_end(p->d);
-    if (mf_cmp_has_topics(c)) {
-        mf_html_section(p->d, "topics", "Experts and topics");
+    if (mf_cmp_has_labels(c)) {
+        mf_html_section(p->d, "labels", "Experts and labels");
         mf_html_paragraph(p->d,
-                          "To which experts the assignments of each topic went; a column sums "
+                          "To which experts the assignments of each label went; a column sums "
                           "to 1.");
         mf_html_figures(p->d);
         for (int i = 0; i < shown(c); i++)
             if (c->rows[i].n_runs > 0)
-                mf_report_topic_matrix(p, c->rows[i].runs[0], c->rows[i].layer,
+                mf_report_label_matrix(p, c->rows[i].runs[0], c->rows[i].layer,
                                        picture_title(c, &c->rows[i]));
         mf_html_figures_end(p->d);
         mf_html_section_end(p->d);

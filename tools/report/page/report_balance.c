@@ -51,8 +51,8 @@ const mf_measure mf_report_measures[] = {
      "Assignments over capacity that were dropped.", true, true},
     {measure_reassigned, "Reassigned", "assignments",
      "Assignments over capacity that went to another expert.", true, true},
-    {measure_nmi, "Experts and topics", "NMI(expert, topic)",
-     "0: experts and topics are independent; 1: each determines the other.", true, false},
+    {measure_nmi, "Experts and labels", "NMI(expert, label)",
+     "0: experts and labels are independent; 1: each determines the other.", true, false},
     {NULL, NULL, NULL, NULL, false, false},
 };
 

@@ -48,7 +48,7 @@ void mf_report_skew(const mf_report *p);        /* correlation of expert balance
 void mf_report_modules(const mf_report *p, const mf_report_run *r);
 void mf_report_tasks(const mf_report *p, const mf_report_run *r);
 void mf_report_load(const mf_report *p, const mf_report_run *r);
-void mf_report_topics(const mf_report *p, const mf_report_run *r);
+void mf_report_labels(const mf_report *p, const mf_report_run *r);
 void mf_report_routing(const mf_report *p, const mf_report_run *r);
 /* gates of one text at several evaluations */
 void mf_report_steps(const mf_report *p, const mf_report_run *r);
@@ -77,7 +77,7 @@ void mf_report_load_heat(const mf_report *p, const mf_report_run *r, int layer,
                          const char *title);
 void mf_report_router_heat(const mf_report *p, const mf_report_run *r, int layer,
                            const char *title);
-void mf_report_topic_matrix(const mf_report *p, const mf_report_run *r, int layer,
+void mf_report_label_matrix(const mf_report *p, const mf_report_run *r, int layer,
                             const char *title);
 void mf_report_head_states(const mf_report *p, const mf_report_run *r);
 /* Draws the structure of the model. v: the parameters of the run's checkpoint; NULL: parameters
@@ -92,7 +92,7 @@ const char *const *mf_report_token_names(const mf_report *p, const mf_sample *s,
 /* The labels "0" to "n-1", for experts, layers or heads; NULL if memory runs out. */
 const char *const *mf_report_numbers(const mf_report *p, int n);
 
-bool mf_report_has_topics(const mf_report_run *r);
+bool mf_report_has_labels(const mf_report_run *r);
 bool mf_report_has_modules(const mf_report_run *r);
 bool mf_report_has_changes(const mf_report_run *r);
 bool mf_report_has_heads(const mf_report_run *r);

@@ -1,4 +1,4 @@
-/* Shows routing_sample.json of a run: topics of each expert, and the routing of one recorded
+/* Shows routing_sample.json of a run: labels of each expert, and the routing of one recorded
  * sequence. A part that is missing in the file is omitted. */
 #include "report/page/report_parts.h"
 
@@ -16,9 +16,9 @@ const char *const *mf_report_numbers(const mf_report *p, int n)
     return out;
 }
 
-/* ---- topics ---- */
+/* ---- labels ---- */
 
-bool mf_report_has_topics(const mf_report_run *r)
+bool mf_report_has_labels(const mf_report_run *r)
 {
     for (int i = 0; r->sample && i < r->sample->n_layers; i++)
         if (r->sample->layers[i].by_label || !isnan(r->sample->layers[i].nmi)) return true;
@@ -37,9 +37,9 @@ static void nmi_bars(const mf_report *p, const mf_sample *s)
         v[n + i] = s->layers[i].nmi_random;
         groups[i] = mf_report_strf(p, "layer %d", s->layers[i].layer);
     }
-    mf_html_figure(p->d, "Dependence of experts and topics");
-    mf_svg_bars(p->d, &(mf_bars){.title = "NMI of expert and topic",
-                                 .y_label = "NMI(expert, topic)",
+    mf_html_figure(p->d, "Dependence of experts and labels");
+    mf_svg_bars(p->d, &(mf_bars){.title = "NMI of expert and label",
+                                 .y_label = "NMI(expert, label)",
                                  .width = MF_FIGURE_WIDTH,
                                  .height = 300,
                                  .n_groups = n,
@@ -51,8 +51,8 @@ static void nmi_bars(const mf_report *p, const mf_sample *s)
                              "value of experts drawn at random.");
 }
 
-/* Draws, for each topic, the share of its assignments that went to each expert. */
-void mf_report_topic_matrix(const mf_report *p, const mf_report_run *r, int layer,
+/* Draws, for each label, the share of its assignments that went to each expert. */
+void mf_report_label_matrix(const mf_report *p, const mf_report_run *r, int layer,
                             const char *title)
 {
     const mf_sample *s = r->sample;
@@ -71,14 +71,14 @@ void mf_report_topic_matrix(const mf_report *p, const mf_report_run *r, int laye
     if (!isnan(l->nmi)) title = mf_report_strf(p, "%s: NMI %.3f", title, l->nmi);
     mf_html_figure(p->d, title);
     mf_svg_heat(p->d, &(mf_heat){.title = title,
-                                 .x_label = "topic",
+                                 .x_label = "label",
                                  .y_label = "expert",
                                  .width = MF_FIGURE_WIDTH,
                                  .height = 340,
                                  .rows = l->experts,
                                  .columns = s->n_labels,
                                  .values = v,
-                                 .scale_label = "share of the topic",
+                                 .scale_label = "share of the label",
                                  .even = 1.0 / l->experts,
                                  .row_labels = mf_report_numbers(p, l->experts),
                                  .column_labels = s->labels,
@@ -86,17 +86,18 @@ void mf_report_topic_matrix(const mf_report *p, const mf_report_run *r, int laye
     mf_html_figure_end(p->d, NULL);
 }
 
-void mf_report_topics(const mf_report *p, const mf_report_run *r)
+void mf_report_labels(const mf_report *p, const mf_report_run *r)
 {
-    if (!mf_report_has_topics(r)) return;
-    mf_html_section(p->d, "topics", "Experts and topics");
+    if (!mf_report_has_labels(r)) return;
+    mf_html_section(p->d, "labels", "Experts and labels");
     mf_html_paragraph(
-        p->d, "The corpus knows the topic of every token. Each column of a matrix shows to "
-              "which experts the assignments of one topic went; a column sums to 1.");
+        p->d, "The corpus knows the labels of its tokens: domains of data.labels, or topics "
+              "of builtin:topics. Each column of a matrix shows to which experts the "
+              "assignments of one label went; a column sums to 1.");
     mf_html_figures(p->d);
     nmi_bars(p, r->sample);
     for (int i = 0; i < r->sample->n_layers; i++)
-        mf_report_topic_matrix(p, r, i,
+        mf_report_label_matrix(p, r, i,
                                mf_report_strf(p, "Layer %d", r->sample->layers[i].layer));
     mf_html_figures_end(p->d);
     mf_html_section_end(p->d);
@@ -256,7 +257,7 @@ void mf_report_routing(const mf_report *p, const mf_report_run *r)
         p->d,
         mf_report_strf(
             p,
-            "%d tokens of the validation text at step %lld; if topics are known, a stretch in "
+            "%d tokens of the validation text at step %lld; if labels are known, a stretch in "
             "which they change. Dots: the experts that were chosen.",
             s->n_tokens < MAX_TOKENS ? s->n_tokens : MAX_TOKENS, (long long)s->step));
     mf_html_figures(p->d);

@@ -51,7 +51,7 @@ static void put_best(const mf_terminal *t, const mf_summary *s)
     fputc('\n', t->out);
 }
 
-/* Prints NMI(expert, topic) of each layer. It is 0 if both are independent, and 1 if each
+/* Prints NMI(expert, label) of each layer. It is 0 if both are independent, and 1 if each
  * determines the other. */
 static void put_nmi(const mf_terminal *t, const mf_summary *s)
 {
@@ -60,7 +60,7 @@ static void put_nmi(const mf_terminal *t, const mf_summary *s)
         if (!isnan(s->nmi[i]) && (best < 0 || s->nmi[i] > s->nmi[best])) best = i;
     if (best < 0) return;
     for (int i = 0; i < s->n_layers; i++) {
-        row(t, i == 0 ? "NMI(expert, topic)" : "");
+        row(t, i == 0 ? "NMI(expert, label)" : "");
         const int layer = s->layers ? (int)s->layers[i] : i;
         if (isnan(s->nmi[i])) {
             fprintf(t->out, "layer %d  not known\n", layer);

@@ -32,7 +32,7 @@ typedef struct mf_summary {
     const double *nmi, *nmi_random; /* [n_layers] or NULL; NaN: not known */
 } mf_summary;
 
-/* Prints the known ones of: the validation loss and the floor, the scores, NMI(expert, topic)
+/* Prints the known ones of: the validation loss and the floor, the scores, NMI(expert, label)
  * of each layer and under random routing, the speed, the report's path, and up to three
  * commands to try next. */
 void mf_summary_print(const mf_terminal *t, const mf_summary *s);
