@@ -213,8 +213,57 @@ extern "C" void mf_cuda_group_sum(const mf_kctx *x, const mf_group_sum_args *a)
     });
 }
 
+/* The same tiles for each range of a table, blockIdx.y. */
+__global__ void __launch_bounds__(MF_THREADS)
+    mf_cu_sumsq_ranges(int64_t ranges, const mf_update_range *range, const float *a,
+                       double *work)
+{
+    for (int64_t r = blockIdx.y; r < ranges; r += gridDim.y) {
+        const float *from = a + range[r].first;
+        const int64_t n = range[r].count;
+        double sum = 0;
+        for (int64_t i = mf_thread(); i < n; i += mf_threads())
+            sum += (double)from[i] * from[i];
+        sum = mf_row<MF_THREADS, mf_add>(sum);
+        if (threadIdx.x == 0) work[r * MF_SUMSQ_TILES + blockIdx.x] = sum;
+    }
+}
+/* One block: a warp each range in turn, with the sums of mf_row in their order; then one thread
+ * adds the ranges. So the bits are those of a call for each range. */
+__global__ void __launch_bounds__(MF_THREADS)
+    mf_cu_sumsq_ranges_finish(int64_t ranges, bool add, double *work, double *sum)
+{
+    constexpr int PARTS = MF_SUMSQ_TILES / MF_WARP;
+    const int lane = (int)threadIdx.x % MF_WARP;
+    for (int64_t r = threadIdx.x / MF_WARP; r < ranges; r += MF_THREADS / MF_WARP) {
+        double *of = work + r * MF_SUMSQ_TILES, total = 0;
+        MF_UNROLL
+        for (int i = 0; i < PARTS; i++) {
+            const double part = mf_warp<mf_add>(of[i * MF_WARP + lane]);
+            if (lane % PARTS == i) total = part;
+        }
+        MF_UNROLL
+        for (int d = PARTS / 2; d > 0; d >>= 1)
+            total += __shfl_xor_sync(MF_ALL_LANES, total, d);
+        if (lane == 0) of[0] = total;
+    }
+    __syncthreads();
+    if (threadIdx.x > 0) return;
+    double total = add ? sum[0] : 0;
+    for (int64_t r = 0; r < ranges; r++)
+        total = add || r > 0 ? total + work[r * MF_SUMSQ_TILES] : work[r * MF_SUMSQ_TILES];
+    sum[0] = total;
+}
 extern "C" void mf_cuda_sumsq(const mf_kctx *x, const mf_sumsq_args *a)
 {
+    if (a->range && a->ranges > 0) {
+        const unsigned by = a->ranges < 0xffff ? (unsigned)a->ranges : 0xffffu;
+        MF_LAUNCH(mf_cu_sumsq_ranges, dim3(MF_SUMSQ_TILES, by), dim3(MF_THREADS), 0, x,
+                  a->ranges, a->range, a->a, (double *)a->work);
+        MF_LAUNCH(mf_cu_sumsq_ranges_finish, dim3(1), dim3(MF_THREADS), 0, x, a->ranges, a->add,
+                  (double *)a->work, a->sum);
+        return;
+    }
     MF_LAUNCH(mf_cu_sumsq, dim3(MF_SUMSQ_TILES), dim3(MF_THREADS), 0, x, a->count, a->a,
               (double *)a->work);
     MF_LAUNCH(mf_cu_sumsq_finish, dim3(1), dim3(MF_SUMSQ_TILES), 0, x, a->add,
