@@ -29,6 +29,7 @@ CORE += core/base/log.h
 CORE += core/base/mem.c
 CORE += core/base/mem.h
 CORE += core/base/named_value.h
+CORE += core/base/normals.c
 CORE += core/base/resident.c
 CORE += core/base/resident.h
 CORE += core/base/rng.c

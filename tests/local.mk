@@ -386,6 +386,7 @@ EXTRA_DIST += tests/unreached.tsv
 EXTRA_DIST += tests/memcheck.sh
 EXTRA_DIST += tests/mutants.awk
 EXTRA_DIST += tests/mutants.sh
+EXTRA_DIST += tests/verified.sh
 EXTRA_DIST += tests/nightly.sh tests/counts.sh tests/systems/chroot.sh tests/systems/musl.sh
 EXTRA_DIST += tests/draw-comments.sh
 EXTRA_DIST += tests/lint/lib.sh

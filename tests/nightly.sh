@@ -17,6 +17,7 @@
 #               CUDA fails once, all quick presets on the library that stands for CUDA, and what nvcc
 #               makes of the kernels for four architectures (rules.tsv)
 #   self        200 comparisons of a router with itself
+#   verified    ten results verified with other threads, on ranks, on other kernels; four falsified
 #   soak        training for MOEFW_SOAK seconds (600): memory and descriptors
 #   fuzz        all targets
 #   debian13    the suite in a bare Debian 13, which is made in DIR; needs root, debootstrap, a network
@@ -24,7 +25,7 @@
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 source=$(cd "$here/.." && pwd)
-all='gcc clang elsewhere bare asan tsan memcheck coverage faults drawn cuda self soak fuzz debian13 musl'
+all='gcc clang elsewhere bare asan tsan memcheck coverage faults drawn cuda self verified soak fuzz debian13 musl'
 out=$source/build-nightly hours=.05 jobs=2
 while [ $# -gt 0 ]; do
     case $1 in
@@ -83,7 +84,7 @@ slow() {
 # run PART: the last line that it prints is its figure
 run() {
     case $1 in
-    memcheck | faults | drawn | cuda | self | soak | elsewhere) build gcc "${CC:-gcc}" --enable-werror || return 1 ;;
+    memcheck | faults | drawn | cuda | self | verified | soak | elsewhere) build gcc "${CC:-gcc}" --enable-werror || return 1 ;;
     esac
     case $1 in
     gcc) build gcc "${CC:-gcc}" --enable-werror && suite ;;
@@ -134,6 +135,12 @@ run() {
         slow tests/cli/compare.bats '200 comparisons'
         status=$?
         sed -n 's/^# \(.* flagged.*\)/\1/p' "$out/self.log"
+        return "$status"
+        ;;
+    verified)
+        sh "$here/verified.sh" ./moefw
+        status=$?
+        awk '/^(ok|FAIL) / { n[$1]++ } END { printf "%d ok, %d failed\n", n["ok"], n["FAIL"] }' "$out/verified.log"
         return "$status"
         ;;
     soak)

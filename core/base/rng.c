@@ -80,10 +80,9 @@ static float uniform_of(uint32_t word)
     return (float)(word >> 8) * 0x1p-24f;
 }
 
-/* Box-Muller: computes two normals from two words. (a + 1) / 2^32 is in (0,1], so the logarithm
- * is finite. The pair is computed in double. Its values reach 6.6, and rounding to float hides
- * differences in the last bit between math libraries. */
-static void normal_pair(uint32_t a, uint32_t b, float out[2])
+/* (a + 1) / 2^32 is in (0,1], so the logarithm is finite. The pair is computed in double, its
+ * values reach 6.6, and rounding to float hides how math libraries differ in the last bit. */
+void mf_rng_normal_pair(uint32_t a, uint32_t b, float out[2])
 {
     double r = sqrt(-2.0 * log(((double)a + 1.0) * 0x1p-32));
     double angle = 6.283185307179586476925 * ((double)b * 0x1p-32);
@@ -102,7 +101,7 @@ float mf_rng_normal(uint64_t seed, uint64_t stream, uint64_t step, uint64_t inde
     float pair[2];
     size_t i = (size_t)(index % 4) & ~(size_t)1;
     mf_rng_block(seed, stream, step, index / 4, w);
-    normal_pair(w[i], w[i + 1], pair);
+    mf_rng_normal_pair(w[i], w[i + 1], pair);
     return pair[index % 2];
 }
 
@@ -115,21 +114,6 @@ void mf_rng_uniforms(uint64_t seed, uint64_t stream, uint64_t step, uint64_t fro
         mf_rng_block(seed, stream, step, (from + i) / 4, w);
         for (size_t j = 0; j < m; j++)
             out[i + j] = uniform_of(w[j]);
-    }
-}
-
-void mf_rng_normals(uint64_t seed, uint64_t stream, uint64_t step, uint64_t from, float *out,
-                    size_t n)
-{
-    for (size_t i = 0; i < n; i += 4) {
-        uint32_t w[4];
-        float four[4];
-        size_t m = n - i < 4 ? n - i : 4;
-        mf_rng_block(seed, stream, step, (from + i) / 4, w);
-        normal_pair(w[0], w[1], four);
-        normal_pair(w[2], w[3], four + 2);
-        for (size_t j = 0; j < m; j++)
-            out[i + j] = four[j];
     }
 }
 

@@ -42,6 +42,12 @@ void mf_rng_uniforms(uint64_t seed, uint64_t stream, uint64_t step, uint64_t fro
                      size_t n);
 void mf_rng_normals(uint64_t seed, uint64_t stream, uint64_t step, uint64_t from, float *out,
                     size_t n);
+/* Computes two normals from two words, by Box-Muller. mf_rng_normal_pairs computes the same for
+ * many, faster. */
+enum { MF_RNG_PAIRS = 16 };
+void mf_rng_normal_pair(uint32_t a, uint32_t b, float out[2]);
+void mf_rng_normal_pairs(const uint32_t a[MF_RNG_PAIRS], const uint32_t b[MF_RNG_PAIRS],
+                         float out[2 * MF_RNG_PAIRS]);
 /* Writes a permutation of 0..n-1 (Fisher-Yates from the top; position i uses mf_rng_below(..,
  * i, i + 1)). n <= INT32_MAX. */
 void mf_rng_permutation(uint64_t seed, uint64_t stream, uint64_t step, int32_t *out, size_t n);

@@ -70,7 +70,7 @@ void mf_head_tally_reset(mf_head_tally *t);
 void mf_head_tally_add(mf_head_tally *t,
                        const mf_model_graph *mg); /* call this after a run with metrics */
 /* Returns how many numbers the tally consists of; 0 if t is NULL. These functions write and add
- * the sums as numbers, like mf_moe_tally_put and mf_moe_tally_take. */
+ * the sums as numbers. */
 int64_t mf_head_tally_numbers(const mf_head_tally *t);
 void mf_head_tally_put(const mf_head_tally *t, double *out);
 void mf_head_tally_take(mf_head_tally *t, const double *in);

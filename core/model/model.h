@@ -12,8 +12,8 @@
  *   - layers.N.{norm1,norm2}.{weight,bias}
  *   - layers.N.attention.{qkv,out,q_norm,k_norm}.{weight,bias}, layers.N.attention.sinks,
  *     layers.N.attention.out_gate.weight, layers.N.{norm1_out,norm2_out}.{weight,bias};
- *     latent attention replaces qkv by the names of model/latent.h, and the delta rule all of
- *     these by layers.N.delta.* (model/delta/delta.h)
+ *     latent attention replaces qkv by the names of model/latent.h, and blocks without
+ *     attention all of these by layers.N.{delta,conv}.* (model/delta/delta.h)
  *   - layers.N.attention.{active,lr_scale}: buffers, if heads can be switched off
  *     (model/heads.h)
  *   - layers.N.router.*, layers.N.expert.*, layers.N.shared.*, layers.N.shared_gate.weight

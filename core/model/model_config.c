@@ -136,6 +136,12 @@ static const mf_option model_options[] = {
         mf_model_config, delta_grouped, "no",
         "delta rule: one weight for queries, keys, values and gates by head of keys, "
         "another for a and b"),
+    MF_OPTION_STR(mf_model_config, conv_layers, "",
+                  "blocks with a short convolution in place of attention: numbers from 0"),
+    MF_SECTION_INT(mf_model_config, conv_taps, "3", 2, 64,
+                   "short convolution: tokens that it sees"),
+    MF_SECTION_BOOL(mf_model_config, conv_bias, "no",
+                    "short convolution: biases on it and on its linear layers"),
     MF_SECTION_REAL(mf_model_config, attention_scale, "0", 0, 1e6,
                     "factor on attention scores; 0: as attention_scale_by says"),
     MF_OPTION_ENUM(mf_model_config, attention_scale_by, "head_dim", scale_dims,
@@ -452,6 +458,30 @@ static void judge_list(mf_config_faults *j, const char *key, const char *layers)
                         layers);
 }
 
+/* Checks a list of blocks that have something else in place of attention. */
+static void judge_mixers(mf_config_faults *j, const mf_model_config *m, const char *key,
+                         const char *layers)
+{
+    bool bad, both = false;
+    int64_t n = 0;
+    if (layers[0] == '\0') return;
+    judge_list(j, key, layers);
+    for (int64_t l = 0; l < m->layers; l++) {
+        n += mf_model_in_layers(layers, l, &bad);
+        both = both || (mf_model_in_layers(m->delta_layers, l, &bad) &&
+                        mf_model_in_layers(m->conv_layers, l, &bad));
+    }
+    if (m->task != MF_TASK_LM || !m->causal || !m->attention)
+        mf_config_fault(j, "model", key, "model.task", NULL,
+                        "expected no blocks, unless task is lm, with causal and attention");
+    if (both)
+        mf_config_fault(j, "model", key, NULL, NULL,
+                        "expected no block that is in delta_layers and in conv_layers");
+    if (m->share_layers && n > 0 && n < m->layers)
+        mf_config_fault(j, "model", key, "model.share_layers", NULL,
+                        "expected all blocks or none, because blocks share weights");
+}
+
 static void judge_model(mf_config_faults *j, const mf_model_config *m)
 {
     long long dim = m->dim, heads = m->heads, kv_heads = m->kv_heads;
@@ -477,14 +507,12 @@ static void judge_model(mf_config_faults *j, const mf_model_config *m)
     judge_list(j, "qk_norm_layers", m->qk_norm_layers);
     if (m->rope_plain_layers[0] != '\0')
         judge_list(j, "rope_plain_layers", m->rope_plain_layers);
-    if (m->delta_layers[0] != '\0') judge_list(j, "delta_layers", m->delta_layers);
     if (m->delta_heads % m->delta_key_heads != 0)
         mf_config_fault(j, "model", "delta_key_heads", "model.delta_heads", NULL,
                         "expected a divisor of delta_heads (%lld), found %lld",
                         (long long)m->delta_heads, (long long)m->delta_key_heads);
-    if (m->delta_layers[0] != '\0' && (m->task != MF_TASK_LM || !m->causal || !m->attention))
-        mf_config_fault(j, "model", "delta_layers", "model.task", NULL,
-                        "expected no blocks, unless task is lm, with causal and attention");
+    judge_mixers(j, m, "delta_layers", m->delta_layers);
+    judge_mixers(j, m, "conv_layers", m->conv_layers);
     judge_rope(j, m);
     judge_latent(j, m);
     if (m->token_types > 0 && m->task == MF_TASK_LM)

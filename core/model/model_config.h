@@ -96,6 +96,8 @@ typedef struct mf_model_config {
     const char *delta_layers; /* list of blocks with the delta rule (model/delta/delta.h) */
     int64_t delta_heads, delta_key_heads, delta_key_dim, delta_value_dim, delta_taps;
     int64_t delta_grouped;            /* its linear layers are two, by head of keys */
+    const char *conv_layers;          /* list of blocks with a short convolution */
+    int64_t conv_taps, conv_bias;     /* its tokens; whether it has biases */
     double attention_scale;           /* factor on scores; 0: see attention_scale_by */
     int64_t attention_scale_by;       /* 0: 1/sqrt(width of a head), 1: 1/sqrt(dim) */
     int64_t attention_scale_by_layer; /* scores are also divided by (index of the block + 1) */

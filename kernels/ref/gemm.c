@@ -6,7 +6,7 @@
 
 /* Rows and columns of the block of c whose sums are computed together, and the inner indices
  * for which operands are copied at a time. */
-enum { ROWS = 32, COLS = 4, INNER = 32 };
+enum { ROWS = 32, COLS = 16, INNER = 32 };
 
 /* A block of a stored matrix; a negative selected row is all zeros. */
 typedef struct block {
@@ -67,14 +67,12 @@ static void add_inner(const mf_gemm *g, const part *p, int64_t i, int64_t rows, 
     copy(&from_a, a[0], p->a.trans ? 1 : INNER, p->a.trans ? INNER : 1);
     copy(&from_b, b[0], p->b.trans ? 1 : COLS, p->b.trans ? COLS : 1);
     for (int64_t r = 0; r < rows; r++) {
-        double *s = sum[r], s0 = s[0], s1 = s[1], s2 = s[2], s3 = s[3];
-        for (int64_t t = 0; t < inner; t++) {
-            s0 += a[r][t] * b[t][0];
-            s1 += a[r][t] * b[t][1];
-            s2 += a[r][t] * b[t][2];
-            s3 += a[r][t] * b[t][3];
-        }
-        s[0] = s0, s[1] = s1, s[2] = s2, s[3] = s3;
+        double s[COLS];
+        memcpy(s, sum[r], sizeof s);
+        for (int64_t t = 0; t < inner; t++)
+            for (int c = 0; c < COLS; c++)
+                s[c] += a[r][t] * b[t][c];
+        memcpy(sum[r], s, sizeof s);
     }
 }
 

@@ -220,6 +220,11 @@ void mf_keys_expect_text(mf_keys *k, const char *name, const char *names)
 
 void mf_keys_decoder(mf_keys *k)
 {
+    mf_keys_decoder_by(k, "rms_norm_eps", "hidden_act");
+}
+
+void mf_keys_decoder_by(mf_keys *k, const char *norm_eps, const char *activation)
+{
     k->vocab = mf_keys_int(k, "vocab_size", 1, 16777216);
     k->dim = mf_keys_int(k, "hidden_size", 1, 65536);
     k->layers = mf_keys_int(k, "num_hidden_layers", 1, 1024);
@@ -233,8 +238,8 @@ void mf_keys_decoder(mf_keys *k)
                "%s: model.seq = %lld of %lld positions, which is its largest value", k->path,
                (long long)k->seq, (long long)positions);
     k->tied = mf_keys_bool(k, "tie_word_embeddings");
-    const double eps = mf_keys_real(k, "rms_norm_eps");
-    mf_keys_expect_text(k, "hidden_act", "silu|swish");
+    const double eps = mf_keys_real(k, norm_eps);
+    if (activation) mf_keys_expect_text(k, activation, "silu|swish");
     mf_keys_set(k, "model.task=lm");
     mf_keys_set(k, "model.dim=%lld", (long long)k->dim);
     mf_keys_set(k, "model.layers=%lld", (long long)k->layers);

@@ -84,6 +84,9 @@ void mf_keys_expect_text(mf_keys *k, const char *name, const char *names);
 /* Reads sizes and settings of a decoder with rmsnorm, rope (i with i + half) and SwiGLU: vocab,
  * dim, layers, heads, kv_heads, head_dim, seq, norm_eps, tied embeddings. */
 void mf_keys_decoder(mf_keys *k);
+/* The same, for a family that has other names for the keys rms_norm_eps and hidden_act.
+ * activation NULL: the family has no such key. */
+void mf_keys_decoder_by(mf_keys *k, const char *norm_eps, const char *activation);
 /* Reads attention_bias: whether queries, keys, values and the attention output have biases. */
 void mf_keys_attention_bias(mf_keys *k);
 /* Sets a sliding window of `width` tokens. If types is set and the key layer_types exists, it

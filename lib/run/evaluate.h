@@ -5,6 +5,7 @@
 
 #include "comm/world.h"
 #include "run/metrics/metrics.h"
+#include "run/metrics/routing_tally.h"
 #include "run/session.h"
 #include "run/sample/trace.h"
 

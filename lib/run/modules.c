@@ -14,13 +14,15 @@ static const struct {
     const char *name, *begins[6];
 } modules[MF_MODEL_MODULES] = {
     [MF_MODULE_EMBEDDING] = {"embedding", {"embed.", "position.", "token_type."}},
-    [MF_MODULE_ATTENTION] = {"attention", {"attention."}},
+    [MF_MODULE_ATTENTION] = {"attention", {"attention.", "delta.", "conv."}},
     [MF_MODULE_DENSE] = {"dense", {"ffn."}},
     [MF_MODULE_ROUTER] = {"router", {"router."}},
     [MF_MODULE_EXPERTS] = {"experts",
                            {"expert.", "shared.", "shared_gate.", "moe.down.", "moe.up.",
                             "moe.latent_norm"}},
-    [MF_MODULE_NORMS] = {"norms", {"norm.", "norm1.", "norm2.", "embed_norm."}},
+    [MF_MODULE_NORMS] = {"norms",
+                         {"norm.", "norm1.", "norm2.", "norm1_out.", "norm2_out.",
+                          "embed_norm."}},
     [MF_MODULE_HEAD] = {"head", {"head.", "pooler."}},
     [MF_MODULE_ADAPTERS] = {"adapters", {"adapter."}},
     [MF_MODULE_OTHER] = {"other", {NULL}},

@@ -46,9 +46,10 @@ kernels() {
 
 # spread N NAMES...: in three orders with two seeds; each of the six takes one of N variants, and other
 # ones than those before. N of 6 has all variants once, N of 3 twice, in two orders. Where slow tests do
-# not run, each order has one of its two parts.
+# not run, each order has one of its two parts, and takes half as many.
 spread() {
     local every=$1 part=0 order seed
+    [ -n "$MOEFW_SLOW" ] || every=$((2 * every))
     shift
     for order in 0 1 2; do
         for seed in 1 2; do
@@ -196,10 +197,10 @@ planted() {
     [ "$status" -eq 0 ]
 }
 
-@test "faults planted in kernels are found: one of some families" {
+@test "faults planted in kernels are found: one" {
     [ -x "$builddir/tests/unit/kernels/check_kernels" ] || skip "check_kernels is not built"
-    planted kernels row-second-barrier scan-barrier max-of-nan list-end
-    [ "$(grep -c ': found by' <<<"$output")" -eq 4 ]
+    planted kernels scan-barrier
+    [ "$(grep -c ': found by' <<<"$output")" -eq 1 ]
 }
 
 @test "faults planted in kernels are found: all" {

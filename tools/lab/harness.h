@@ -9,6 +9,7 @@
 #define MF_LAB_HARNESS_H
 
 #include "model/moe.h"
+#include "run/metrics/routing_tally.h"
 #include "plugin/load/open.h"
 
 #define MF_HARNESS_LAYERS 2

@@ -1,7 +1,7 @@
-/* delta/delta.c: the gated delta rule over chunks of up to 64 tokens. Within a chunk all tokens
- * are computed at once: their writes depend on each other by a triangular matrix, whose inverse
- * is made of blocks of doubling size. From chunk to chunk S goes on. Rows are ordered by chunk,
- * sequence and head, M = N B H groups of C tokens. */
+/* delta/delta.c: the convolution, and the gated delta rule over chunks of up to 64 tokens.
+ * Within a chunk all tokens are computed at once: their writes depend on each other by a
+ * triangular matrix, whose inverse is made of blocks of doubling size. From chunk to chunk S
+ * goes on. Rows are ordered by chunk, sequence and head, M = N B H groups of C tokens. */
 #include "model/delta/delta.h"
 #include <math.h>
 #include <stdio.h>
@@ -20,19 +20,29 @@ typedef struct delta {
     mf_model_graph *mg;
     mf_graph *g;
     const mf_model_config *c;
+    const char *kind;                /* names of parameters contain it: "delta" or "conv" */
     int32_t layer, from;             /* from: the block whose parameters are used */
+    int64_t taps;                    /* tokens that the convolution sees */
     int64_t B, n, T;                 /* sequences, tokens of each, T = B n */
     int64_t H, K, share, k, v;       /* heads of values and of keys, H / K, widths of a head */
     int64_t C, N, M;                 /* tokens of a chunk, chunks of a sequence, N B H */
     mf_tensor *since, *begun, *same; /* packed: [M,C,1], [M,C,1], [M,C,C]; else NULL */
 } delta;
 
+/* Whether the block has the short convolution. */
+static bool is_short(const mf_model_config *c, int32_t layer)
+{
+    bool bad;
+    return mf_model_in_layers(c->conv_layers, layer, &bad);
+}
+
 bool mf_delta_has(const mf_model_config *c, int32_t layer)
 {
     bool bad;
-    return mf_model_in_layers(c->delta_layers, layer, &bad);
+    return is_short(c, layer) || mf_model_in_layers(c->delta_layers, layer, &bad);
 }
 
+/* Number of channels of the delta rule's convolution. */
 static int64_t channels(const mf_model_config *c)
 {
     return 2 * c->delta_key_heads * c->delta_key_dim + c->delta_heads * c->delta_value_dim;
@@ -42,40 +52,47 @@ int mf_delta_declare(mf_model *m, int32_t layer, mf_init inner, mf_init out)
 {
     const mf_model_config *c = &m->config->model;
     const int64_t d = c->dim, H = c->delta_heads, v = H * c->delta_value_dim, n = channels(c);
+    const bool conv = is_short(c, layer), bias = conv && c->conv_bias,
+               grouped = !conv && c->delta_grouped, apart = !conv && !grouped;
+    const int64_t taps = conv ? c->conv_taps : c->delta_taps;
     const mf_init zero = {MF_INIT_ZERO, MF_PARAM_NO_DECAY, 0},
-                  one = {MF_INIT_CONST, MF_PARAM_NO_DECAY, 1};
+                  one = {MF_INIT_CONST, MF_PARAM_NO_DECAY, 1},
+                  by_taps = {MF_INIT_UNIFORM, MF_PARAM_NO_DECAY, 1 / sqrt((double)taps)};
     const struct {
         const char *name;
         mf_shape shape;
         mf_init init;
         bool with; /* whether the block has it */
-    } all[] = {{"qkvz.weight", mf_shape2(n + v, d), inner, c->delta_grouped},
-               {"ba.weight", mf_shape2(2 * H, d), inner, c->delta_grouped},
-               {"qkv.weight", mf_shape2(n, d), inner, !c->delta_grouped},
-               {"z.weight", mf_shape2(v, d), inner, !c->delta_grouped},
-               {"b.weight", mf_shape2(H, d), inner, !c->delta_grouped},
-               {"a.weight", mf_shape2(H, d), inner, !c->delta_grouped},
-               {"conv.weight",
-                mf_shape3(n, 1, c->delta_taps),
-                {MF_INIT_UNIFORM, MF_PARAM_NO_DECAY, 1 / sqrt((double)c->delta_taps)},
-                true},
-               {"a_log", mf_shape1(H), zero, true},
-               {"dt_bias", mf_shape1(H), one, true},
-               {"norm.weight", mf_shape1(c->delta_value_dim), one, true},
-               {"out.weight", mf_shape2(d, v), out, true}};
+    } all[] = {{"delta.qkvz.weight", mf_shape2(n + v, d), inner, grouped},
+               {"delta.ba.weight", mf_shape2(2 * H, d), inner, grouped},
+               {"delta.qkv.weight", mf_shape2(n, d), inner, apart},
+               {"delta.z.weight", mf_shape2(v, d), inner, apart},
+               {"delta.b.weight", mf_shape2(H, d), inner, apart},
+               {"delta.a.weight", mf_shape2(H, d), inner, apart},
+               {"delta.conv.weight", mf_shape3(n, 1, taps), by_taps, !conv},
+               {"delta.a_log", mf_shape1(H), zero, !conv},
+               {"delta.dt_bias", mf_shape1(H), one, !conv},
+               {"delta.norm.weight", mf_shape1(c->delta_value_dim), one, !conv},
+               {"delta.out.weight", mf_shape2(d, v), out, !conv},
+               {"conv.in.weight", mf_shape2(3 * d, d), inner, conv},
+               {"conv.in.bias", mf_shape1(3 * d), zero, bias},
+               {"conv.conv.weight", mf_shape3(d, 1, taps), by_taps, conv},
+               {"conv.conv.bias", mf_shape1(d), zero, bias},
+               {"conv.out.weight", mf_shape2(d, d), out, conv},
+               {"conv.out.bias", mf_shape1(d), zero, bias}};
     int rc = MF_OK;
     for (size_t i = 0; rc == MF_OK && i < sizeof all / sizeof *all; i++) {
         char name[NAME];
-        snprintf(name, sizeof name, "layers.%d.delta.%s", (int)layer, all[i].name);
+        snprintf(name, sizeof name, "layers.%d.%s", (int)layer, all[i].name);
         if (all[i].with)
             rc = mf_store_declare(m->store, name, all[i].shape, all[i].init, false, NULL);
     }
     return rc;
 }
 
-static const char *cache_name(char out[NAME], int32_t layer, const char *what)
+static const char *name_in(char out[NAME], const char *kind, int32_t layer, const char *what)
 {
-    snprintf(out, NAME, "layers.%d.delta.%s", (int)layer, what);
+    snprintf(out, NAME, "layers.%d.%s.%s", (int)layer, kind, what);
     return out;
 }
 
@@ -83,14 +100,16 @@ int mf_delta_cache(const mf_model *m, int32_t layer, mf_cache *cache)
 {
     const mf_model_config *c = &m->config->model;
     const int64_t B = cache->batch, rows = c->delta_heads * c->delta_key_dim;
+    const bool conv = is_short(c, layer);
+    const mf_shape past = conv ? mf_shape2(B * (c->conv_taps - 1), c->dim)
+                               : mf_shape2(B * (c->delta_taps - 1), channels(c));
     char name[NAME];
     int rc =
-        mf_store_declare(cache->store, cache_name(name, layer, "state"),
-                         mf_shape2(B * rows, c->delta_value_dim), (mf_init){0}, true, NULL);
-    return rc != MF_OK ? rc
-                       : mf_store_declare(cache->store, cache_name(name, layer, "past"),
-                                          mf_shape2(B * (c->delta_taps - 1), channels(c)),
-                                          (mf_init){0}, true, NULL);
+        mf_store_declare(cache->store, name_in(name, conv ? "conv" : "delta", layer, "past"),
+                         past, (mf_init){0}, true, NULL);
+    if (rc != MF_OK || conv) return rc;
+    return mf_store_declare(cache->store, name_in(name, "delta", layer, "state"),
+                            mf_shape2(B * rows, c->delta_value_dim), (mf_init){0}, true, NULL);
 }
 
 /* ---- what a graph keeps ---- */
@@ -102,7 +121,7 @@ static mf_tensor *kept(const delta *x, const char *what)
     const mf_cache *cache = x->mg->shape.cache;
     char name[NAME];
     if (!cache) return NULL;
-    mf_param *p = mf_store_find(cache->store, cache_name(name, x->layer, what));
+    mf_param *p = mf_store_find(cache->store, name_in(name, x->kind, x->layer, what));
     const float start = (float)x->c->cache_start;
     mf_tensor *goes_on = mf_greater(x->g, mf_cast(x->g, x->mg->cache_pos, MF_F32),
                                     mf_graph_const(x->g, MF_F32, mf_shape1(1), &start));
@@ -117,7 +136,7 @@ static void keep(const delta *x, const char *what, mf_tensor *t)
     const mf_cache *cache = x->mg->shape.cache;
     char name[NAME];
     if (!cache || !t) return;
-    mf_param *p = mf_store_find(cache->store, cache_name(name, x->layer, what));
+    mf_param *p = mf_store_find(cache->store, name_in(name, x->kind, x->layer, what));
     mf_tensor *first =
         mf_cast(x->g, mf_affine(x->g, mf_cast(x->g, x->mg->cache_pos, MF_F32), 0, 0), MF_I32);
     mf_cache_append(x->g, mf_graph_param(x->g, p), mf_reshape(x->g, t, p->shape), first);
@@ -125,19 +144,22 @@ static void keep(const delta *x, const char *what, mf_tensor *t)
 
 /* ---- the parts before the rule ---- */
 
+/* Returns NULL if the block has no such parameter. */
 static mf_tensor *use(const delta *x, const char *what)
 {
     char name[NAME];
-    snprintf(name, sizeof name, "layers.%d.delta.%s", (int)x->from, what);
-    return mf_graph_param(x->g, mf_store_find(x->m->store, name));
+    mf_param *p = mf_store_find(x->m->store, name_in(name, x->kind, x->from, what));
+    return p ? mf_graph_param(x->g, p) : NULL;
 }
 
 static mf_tensor *linear(const delta *x, const char *what, mf_tensor *in)
 {
-    char site[NAME];
-    snprintf(site, sizeof site, "delta.%s", what);
+    char site[NAME], weight[NAME], bias[NAME];
+    snprintf(site, sizeof site, "%s.%s.weight", x->kind, what);
+    snprintf(weight, sizeof weight, "%s.weight", what);
+    snprintf(bias, sizeof bias, "%s.bias", what);
     return mf_adapt_linear(x->m->env, site, in,
-                           mf_linear_as(x->g, in, use(x, what), NULL, MF_F32));
+                           mf_linear_as(x->g, in, use(x, weight), use(x, bias), MF_F32));
 }
 
 /* Returns columns from .. from + n - 1 of each group: t [T,groups,.] -> [T,groups n] */
@@ -153,15 +175,14 @@ static void project(const delta *x, mf_tensor *in, mf_tensor **qkv, mf_tensor **
     const int64_t k = x->k, v = x->share * x->v, r = x->share;
     mf_graph *g = x->g;
     if (!x->c->delta_grouped) {
-        *qkv = linear(x, "qkv.weight", in);
-        *z = linear(x, "z.weight", in);
-        *b = linear(x, "b.weight", in);
-        *a = linear(x, "a.weight", in);
+        *qkv = linear(x, "qkv", in);
+        *z = linear(x, "z", in);
+        *b = linear(x, "b", in);
+        *a = linear(x, "a", in);
         return;
     }
-    mf_tensor *all = mf_reshape(g, linear(x, "qkvz.weight", in),
-                                mf_shape3(x->T, x->K, 2 * k + 2 * v)),
-              *both = mf_reshape(g, linear(x, "ba.weight", in), mf_shape3(x->T, x->K, 2 * r));
+    mf_tensor *all = mf_reshape(g, linear(x, "qkvz", in), mf_shape3(x->T, x->K, 2 * k + 2 * v)),
+              *both = mf_reshape(g, linear(x, "ba", in), mf_shape3(x->T, x->K, 2 * r));
     mf_tensor *part[3] = {columns(x, all, x->K, 0, k), columns(x, all, x->K, k, k),
                           columns(x, all, x->K, 2 * k, v)};
     *qkv = mf_concat(g, 3, part, 1);
@@ -170,14 +191,15 @@ static void project(const delta *x, mf_tensor *in, mf_tensor **qkv, mf_tensor **
     *a = columns(x, both, x->K, r, r);
 }
 
-/* Returns silu of the sum over taps of w_i u(t - taps + 1 + i), where tokens before the text,
- * or before the document, count as 0. u [T,channels] */
+/* Returns the sum over taps of w_i u(t - taps + 1 + i), plus the bias if the block has one.
+ * Tokens before the text, or before the document, count as 0. u [T,channels] */
 static mf_tensor *convolve(const delta *x, mf_tensor *u)
 {
-    const int64_t taps = x->c->delta_taps, n = channels(x->c);
+    const int64_t taps = x->taps, n = u ? u->shape.dim[1] : 1;
     const float zero = 0;
     mf_graph *g = x->g;
-    mf_tensor *w = use(x, "conv.weight"), *past = kept(x, "past"), *sum = NULL;
+    mf_tensor *w = use(x, "conv.weight"), *bias = use(x, "conv.bias"), *past = kept(x, "past"),
+              *sum = NULL;
     const mf_shape before = mf_shape3(x->B, taps - 1, n);
     if (past)
         past = mf_reshape(g, past, before);
@@ -197,7 +219,8 @@ static mf_tensor *convolve(const delta *x, mf_tensor *u)
                        mf_greater(g, place, mf_graph_const(g, MF_F32, mf_shape1(1), &back)));
         sum = sum ? mf_add(g, sum, t) : t;
     }
-    return mf_reshape(g, mf_silu(g, sum), mf_shape2(x->T, n));
+    sum = mf_reshape(g, sum, mf_shape2(x->T, n));
+    return bias ? mf_add(g, sum, bias) : sum;
 }
 
 /* t [T, heads width] -> t of length 1 by head, times s, for each value head: [T, H width] */
@@ -387,11 +410,28 @@ static mf_tensor *rule(delta *x, mf_tensor *q, mf_tensor *k, mf_tensor *v, mf_te
     return restored(x, steps(x, &all), x->v);
 }
 
+/* b, c and x are the columns of one linear layer, in this order. */
+static mf_tensor *short_convolution(const delta *x, mf_tensor *in)
+{
+    const int64_t d = x->c->dim;
+    mf_graph *g = x->g;
+    mf_tensor *all = linear(x, "in", in);
+    const bool was_bf16 = mf_graph_set_bf16(g, false); /* as the rule, computed in f32 */
+    mf_tensor *y =
+        convolve(x, mf_mul(g, mf_slice(g, all, 1, 0, d), mf_slice(g, all, 1, 2 * d, d)));
+    y = mf_mul(g, mf_slice(g, all, 1, d, d), y);
+    mf_graph_set_bf16(g, was_bf16);
+    return linear(x, "out", y);
+}
+
 mf_tensor *mf_delta_build(const mf_model *m, mf_model_graph *mg, int32_t layer, mf_tensor *in)
 {
     const mf_model_config *c = &m->config->model;
+    const bool conv = is_short(c, layer);
     mf_graph *g = mg->g;
     delta x = {.m = m,
+               .kind = conv ? "conv" : "delta",
+               .taps = conv ? c->conv_taps : c->delta_taps,
                .mg = mg,
                .g = g,
                .c = c,
@@ -405,6 +445,7 @@ mf_tensor *mf_delta_build(const mf_model *m, mf_model_graph *mg, int32_t layer, 
                .v = c->delta_value_dim,
                .C = 1};
     x.T = x.B * x.n;
+    if (conv) return short_convolution(&x, in);
     x.share = x.H / x.K;
     while (x.C < x.n && x.C < CHUNK)
         x.C *= 2;
@@ -413,7 +454,7 @@ mf_tensor *mf_delta_build(const mf_model *m, mf_model_graph *mg, int32_t layer, 
     mf_tensor *qkv, *z, *b, *a;
     project(&x, in, &qkv, &z, &b, &a);
     const bool was_bf16 = mf_graph_set_bf16(g, false); /* the rule is computed in f32 */
-    qkv = convolve(&x, qkv);
+    qkv = mf_silu(g, convolve(&x, qkv));
     const int64_t keys = x.K * x.k;
     mf_tensor *q = unit(&x, mf_slice(g, qkv, 1, 0, keys), 1 / sqrt((double)x.k)),
               *k = unit(&x, mf_slice(g, qkv, 1, keys, keys), 1),
@@ -425,5 +466,5 @@ mf_tensor *mf_delta_build(const mf_model *m, mf_model_graph *mg, int32_t layer, 
                    c->norm_eps, false);
     y = mf_mul(g, mf_reshape(g, y, mf_shape2(x.T, x.H * x.v)), mf_silu(g, z));
     mf_graph_set_bf16(g, was_bf16);
-    return linear(&x, "out.weight", y);
+    return linear(&x, "out", y);
 }

@@ -32,6 +32,7 @@
     X(granitemoeshared)                                                                        \
     X(hunyuan_v1_moe)                                                                          \
     X(hy_v3)                                                                                   \
+    X(lfm2_moe)                                                                                \
     X(llama)                                                                                   \
     X(llama4_text)                                                                             \
     X(minimax_m2)                                                                              \

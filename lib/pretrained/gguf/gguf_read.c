@@ -261,8 +261,8 @@ static void refuse_type(reader *r, const mf_gguf_in_tensor *t)
     if (r->rc == MF_OK)
         r->rc = mf_fail(MF_EINPUT,
                         "%s: tensor '%s' has the type %s%.0u, which is not read; expected F32, "
-                        "F16, BF16, Q8_0, Q4_0, Q4_K, Q6_K or MXFP4: llama-quantize "
-                        "--allow-requantize makes Q8_0 of it",
+                        "F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q4_K, Q5_K, Q6_K or MXFP4: "
+                        "llama-quantize --allow-requantize makes Q8_0 of it",
                         r->f->path, mf_shown(t->name), name ? name : "number ",
                         name ? 0U : t->type);
 }

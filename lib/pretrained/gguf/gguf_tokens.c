@@ -155,15 +155,21 @@ static const char *pre_of(const tokens *k)
     static const struct {
         const char *patterns, *pre;
         bool ignore_merges;
-    } known[] = {{"gpt2", "gpt-2", false},      {"qwen2", "qwen2", false},
-                 {"llama3", "llama-bpe", true}, {"llama3", "smaug-bpe", false},
-                 {"gpt_oss", "gpt-4o", false},  {"numbers cjk words", "deepseek-v3", false}};
+    } known[] = {{"gpt2", "gpt-2", false},
+                 {"qwen2", "qwen2", false},
+                 {"llama3", "llama-bpe", true},
+                 {"llama3", "smaug-bpe", false},
+                 {"gpt_oss", "gpt-4o", false},
+                 {"number gpt2", "starcoder", false},
+                 {"numbers cjk words", "deepseek-v3", false}};
     const mf_pt_words *words = &k->t->words;
     char text[256] = "";
     size_t at = 0;
     for (int i = 0; i < words->n && at < sizeof text; i++) {
         const mf_pt_splitter split = words->rule[i].split;
-        const char *name = split ? mf_pt_split_name(split) : NULL;
+        const char *name = !split                       ? NULL
+                           : split == mf_pt_split_digit ? "number"
+                                                        : mf_pt_split_name(split);
         if (!name) return NULL;
         at += (size_t)snprintf(text + at, sizeof text - at, "%s%s", i > 0 ? " " : "", name);
     }

@@ -105,11 +105,17 @@ typedef struct pre {
     const char *pattern[3]; /* names of splitters (pretrained.h) */
     bool ignore_merges;
 } pre;
-static const pre pres[] = {
-    {"gpt-2", {"gpt2"}, false},     {"olmo", {"gpt2"}, false},
-    {"qwen2", {"qwen2"}, false},    {"llama-bpe", {"llama3"}, true},
-    {"llama3", {"llama3"}, true},   {"smaug-bpe", {"llama3"}, false},
-    {"gpt-4o", {"gpt_oss"}, false}, {"deepseek-v3", {"numbers", "cjk", "words"}, false}};
+static const pre pres[] = {{"gpt-2", {"gpt2"}, false},
+                           {"olmo", {"gpt2"}, false},
+                           {"qwen2", {"qwen2"}, false},
+                           {"llama-bpe", {"llama3"}, true},
+                           {"llama3", {"llama3"}, true},
+                           {"smaug-bpe", {"llama3"}, false},
+                           {"smollm", {"number", "gpt2"}, false},
+                           {"starcoder", {"number", "gpt2"}, false},
+                           {"refact", {"number", "gpt2"}, false},
+                           {"gpt-4o", {"gpt_oss"}, false},
+                           {"deepseek-v3", {"numbers", "cjk", "words"}, false}};
 
 static int find_pre(const words *x, const pre **ret)
 {
@@ -123,8 +129,8 @@ static int find_pre(const words *x, const pre **ret)
             return MF_OK;
         }
     snprintf(why, sizeof why,
-             "tokenizer.ggml.pre = '%s': expected gpt-2, olmo, qwen2, llama-bpe, smaug-bpe, "
-             "gpt-4o or deepseek-v3",
+             "tokenizer.ggml.pre = '%s': expected gpt-2, olmo, starcoder, smollm, refact, "
+             "qwen2, llama-bpe, smaug-bpe, gpt-4o or deepseek-v3",
              mf_shown(text));
     return refuse(x, why);
 }

@@ -190,6 +190,23 @@ loss() {
     [ "$(ls -A runs)" = dense-1 ]
 }
 
+@test "digits that are cut apart have a name" {
+    cp -r "$DENSE/hf" folder
+    rm folder/vocab.json folder/merges.txt
+    sed -i '/"pre_tokenizer": {/,/}/c "pre_tokenizer": {"type": "Sequence", "pretokenizers": [{"type": "Digits", "individual_digits": true}, {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true}]},' folder/tokenizer.json
+    "$MOEFW" import folder -o digits -q -t 1
+    "$MOEFW" export gguf digits -o digits.gguf -q
+    grep -aq starcoder digits.gguf
+    printf 'in 1999, 24,000 of ٣٤٥' >text
+    "$MOEFW" tokenize encode folder/tokenizer.json text >ids
+    "$MOEFW" import digits.gguf -o again -q -t 1
+    "$MOEFW" tokenize encode again/tokenizer.json text | cmp - ids
+    LC_ALL=C sed 's/starcoder/starcarts/' digits.gguf >carts.gguf
+    run "$MOEFW" import carts.gguf -o new
+    [ "$status" -eq 3 ]
+    [[ "$output" == *"tokenizer.ggml.pre = 'starcarts': expected gpt-2, olmo, starcoder, smollm, refact, qwen2, "* ]]
+}
+
 @test "a file that cannot be read is refused by its name, and nothing is left" {
     "$MOEFW" export gguf run -o run.gguf -q
     head -c 3000 run.gguf >cut.gguf

@@ -44,6 +44,52 @@ close() {
     awk -v pruned="$(value out written_loss)" -v longer="$(value eval task_loss)" 'BEGIN { exit !(longer < pruned) }'
 }
 
+@test "merged experts: the smaller model has the loss of the merged one, and leaves; matching helps" {
+    "$MOEFW" prune run --by merge --share .25 --draws 0 --batches 0 --calibrate 4 -t 1 -q --json -o merged >out
+    [ "$(grep -o '"into":\[[0-9]*,[0-9]*\]' out | wc -l)" -eq 2 ]
+    close "$(grep -o '"rows":\[{"by":"merge","loss":[0-9.]*' out | sed 's/.*://')" "$(value out written_loss)" 2e-6
+    "$MOEFW" eval merged -t 1 -q --json >eval
+    close "$(value eval task_loss)" "$(value out written_loss)" 1e-5
+    "$MOEFW" export hf merged -q -o merged-folder
+    "$MOEFW" import merged-folder -q -o merged-back
+    "$MOEFW" eval merged-back --data 'builtin:topics?bytes=4000' -t 1 -q --json >there
+    "$MOEFW" eval merged --data 'builtin:topics?bytes=4000' -t 1 -q --json >here
+    close "$(value there task_loss)" "$(value here task_loss)" 1e-5
+    # a row does not depend on the rows before: merged weights are put back
+    "$MOEFW" prune run --by average,reap,merge --share .25 --draws 0 --batches 0 --calibrate 4 -t 1 -q --json >three
+    [ "$(grep -o '"by":"merge","loss":[0-9.]*' three)" = "$(grep -o '"by":"merge","loss":[0-9.]*' out)" ]
+    # gain: against reap, which removes the same experts
+    tr '{' '\n' <three | awk -F'[:,]' '
+        /^"by"/ { by = $2; loss[by] = $4 }
+        gain { got[by] = $2; gain = 0 }
+        /"gain":$/ { gain = 1 }
+        END {
+            for (by in got) { d = loss[by] - loss["\"reap\""] - got[by]; n += d * d < 1e-10 }
+            exit !(n == 2 && loss["\"merge\""] < loss["\"average\""])
+        }'
+}
+
+@test "merging wants experts whose hidden units are known" {
+    small=(--set train.steps=2 --set moe.experts=4 --set data.path='builtin:topics?bytes=40000' --set model.layers=2 --set model.dim=16
+        --set model.heads=2 --set model.seq=32 --set expert.hidden=8 --set train.batch=4 --set train.eval_context=0 -t 1 -q)
+    "$MOEFW" train default "${small[@]}" --set expert.plugin=mixed --set expert.zeros=1 -o mixed
+    run "$MOEFW" prune mixed --by merge --draws 0 --batches 1 --calibrate 1 -t 1 -q -o mixed-merged
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"layer 0: expert mixed: layers.0.expert."*": expected experts that only have a hidden layer, with parameters w1 or w13"* ]]
+    "$MOEFW" train default "${small[@]}" --set adapter.a.plugin=lora --set adapter.a.at='expert.*' -o lora
+    run "$MOEFW" prune lora --by average --draws 0 --batches 1 --calibrate 1 -t 1 -q
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"expert swiglu: layers.0."*": expected experts that only have a hidden layer,"*"and no adapters"* ]]
+    # a plugin that means something else by these names: w1 leads from the hidden units
+    sed 's/"w1"/"w0"/g; s/"w2"/"w1"/g; s/"w0"/"w2"/g; s/"mlp"/"other"/' "$srcdir/plugins/experts/mlp.c" >other.c
+    ${CC:-cc} -std=c17 -O1 -I"$srcdir/include" -I"$builddir/include" -fPIC -fvisibility=hidden -shared -o other.so other.c -lm
+    "$MOEFW" train default "${small[@]}" --plugin ./other.so --set expert.plugin=./other.so --set expert.bias=no --set train.lr=.01 --set train.steps=20 -o other
+    run "$MOEFW" prune other --plugin ./other.so --by merge --draws 0 --batches 1 --calibrate 1 -t 1 -q -o mixed-merged
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"expert other: the loss with its hidden units in another order: expected "* ]]
+    [ ! -e mixed-merged ]
+}
+
 @test "scores against random choices, with intervals" {
     run --separate-stderr "$MOEFW" prune run --by count,gates,norm,reap,probe --share .5 --draws 6 --batches 8 --calibrate 4 -t 1 -q
     [ "$status" -eq 0 ]
@@ -86,7 +132,7 @@ EOF
         [ "$status" -eq "$code" ] || { echo "$words: $status $output"; return 1; }
         [[ "$output" == *"$said"* ]] || { echo "$words: $output"; return 1; }
     done <<'EOF'
---by best|2|--by: expected count, gates, norm, reap, probe or random, or a list of these; found 'best'
+--by best|2|--by: expected count, gates, norm, reap, merge, average, probe or random, or a list of these; found 'best'
 --by count,reap -o both|2|--out writes one model: expected one score in --by, found 2
 --share .05|2|--share 0.05 of 8 experts is none; expected at least 0.125
 --share .9 -o few|2|layer 0: reap leaves 1 of 8 experts; expected at least 2

@@ -54,6 +54,63 @@ numbers() {
     [[ "$output" == *"long.jsonl: item 1, choice 0: expected 1 to 64 tokens behind the context, found "* ]]
 }
 
+@test "examples stand before the items, drawn as Python draws them" {
+    for i in {0..29}; do echo '{"context":"Question '"$i"':","choices":["no '"$i"'","yes '"$i"'"],"gold":'$((i % 2))'}'; done >train.jsonl
+    sed 10q train.jsonl >ten.jsonl
+    printf '%s\n' '{"context":"Is it?","choices":["yes","no"],"gold":0}' '{"context":"","choices":["a","b"],"gold":1}' >items.jsonl
+    # example N: its text
+    example() { printf '%s' "Question $1: $([ $(($1 % 2)) -eq 1 ] && echo yes || echo no) $1\\n\\n"; }
+    # by_hand A,B C,D: the items with these examples written out, without an option
+    by_hand() {
+        printf '{"context":"%sIs it?","choices":["yes","no"],"gold":0}\n' "$(example "${1%,*}")$(example "${1#*,}")"
+        printf '{"context":"%s","choices":["a","b"],"gold":1}\n' "$(example "${2%,*}")$(example "${2#*,}")"
+    }
+    # same FILE WORDS...: the log-likelihoods of FILE have the bits of those of items.jsonl with these words
+    same() {
+        "$MOEFW" eval gpt2 --tasks "$1" -t 1 -q --json | sed 's/.*"loglikelihoods"://' >hand
+        "$MOEFW" eval gpt2 --tasks items.jsonl -t 1 -q --json "${@:2}" | sed 's/.*"loglikelihoods"://' >here
+        cmp hand here
+    }
+    # r = random.Random(1234); r.sample(range(10), 2), r.sample(range(10), 2); then with the seed 7 and 30 for 10,
+    # which Python draws in another way
+    by_hand 7,1 0,1 >hand.jsonl
+    same hand.jsonl --shots 2 --shots-from ten.jsonl
+    by_hand 10,4 12,20 >hand.jsonl
+    same hand.jsonl --shots 2 --shots-from train.jsonl --shots-draw 7
+    by_hand 0,1 0,1 >hand.jsonl
+    same hand.jsonl --shots 2 --shots-from train.jsonl --shots-draw first
+    run same hand.jsonl --shots 2 --shots-from train.jsonl --shots-draw 7
+    [ "$status" -ne 0 ]
+    # from its own file: the item itself is no example
+    printf '%s\n' '{"context":" b\n\nIs it?","choices":["yes","no"],"gold":0}' '{"context":"Is it? yes\n\n","choices":["a","b"],"gold":1}' >hand.jsonl
+    same hand.jsonl --shots 1
+    run "$MOEFW" eval gpt2 --tasks items.jsonl --shots 1 -t 1 -q
+    [[ "$status" -eq 0 && "$output" == *"2 items, 1-shot"* ]]
+    # an equal item of another file is skipped; texts longer than the window are counted
+    sed 1q items.jsonl >>train.jsonl
+    sed 1q items.jsonl >one.jsonl
+    "$MOEFW" eval gpt2 --tasks one.jsonl --shots 11 --shots-from train.jsonl --shots-draw first -t 1 --json -q >out 2>said
+    grep -q '"items":1,"shots":11,"cut":1,' out
+    grep -q "one.jsonl: 1 of 1 items are longer than the model's window of 64 tokens" said
+    "$MOEFW" eval gpt2 --tasks one.jsonl --shots 1 --shots-from one.jsonl -t 1 --json -q | sed 's/.*"loglikelihoods"://' >hand
+    "$MOEFW" eval gpt2 --tasks one.jsonl -t 1 --json -q | sed 's/.*"loglikelihoods"://' | cmp - hand
+}
+
+@test "examples that cannot be given" {
+    printf '%s\n' '{"context":"Is it?","choices":["yes","no"],"gold":0}' '{"context":"x","choices":["a","b"],"gold":1}' >items.jsonl
+    refused() {
+        run "$MOEFW" eval mixtral -t 1 -q "${@:3}"
+        [ "$status" -eq "$1" ]
+        [[ "$output" == *"$2"* ]]
+    }
+    refused 3 'items.jsonl: expected at least 3 items for 2 examples besides the item itself, found 2' --tasks items.jsonl --shots 2
+    refused 3 'items.jsonl: expected at least 3 items for 3 examples, found 2' --tasks items.jsonl --shots 3 --shots-from items.jsonl
+    refused 2 "--shots-draw: expected first, or a seed from 0 to 4294967295, found 'last'" --tasks items.jsonl --shots 1 --shots-draw last
+    refused 2 '--shots wants --tasks' --shots 1
+    refused 2 '--shots-from and --shots-draw want --shots' --tasks items.jsonl --shots-draw 1
+    refused 2 'none.jsonl: there is no such file' --tasks items.jsonl --shots 1 --shots-from none.jsonl
+}
+
 @test "a signal ends it, and the shell sees which" {
     for i in {1..20000}; do echo '{"context":"a b c d e f g","choices":["one two three","x y z"],"gold":1}'; done >many.jsonl
     "$MOEFW" eval mixtral --tasks many.jsonl -t 1 -q >said 2>&1 &

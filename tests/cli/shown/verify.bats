@@ -197,6 +197,27 @@ falsify() {
     [[ "$status" -eq 0 && "$output" == *"VERIFIED: 1 of 1 run, 1 of them whole, same bits" ]]
 }
 
+@test "on two ranks by --launch, with a plugin of others; a launcher that is missing or fails is named" {
+    . "$srcdir/tests/lib/ranks.bash"
+    words=(-t 1 -q --data data/text.txt --set data.tokenizer=char --set model.layers=1 --set model.dim=32 --set train.batch=2
+        --set train.log_every=5 --set train.steps=20 --plugin own/handicap.so --set router.plugin=own/handicap.so)
+    "$MOEFW" train default "${words[@]}" --out one
+    "$MOEFW" export result one
+    run --separate-stderr verify one/result.json --data data --plugins own --launch '/nowhere/mpirun -n 2'
+    [[ "$status" -eq 1 && "$stderr" == *"cannot start /nowhere/mpirun for a run"* ]]
+    run --separate-stderr verify one/result.json --data data --plugins own --launch ' '
+    [[ "$status" -eq 2 && "$stderr" == *"--launch: expected the words of a launcher, as 'mpirun -n 2'"* ]]
+    ranks_setup
+    "$MOEFW" train default "${words[@]}" --set train.accumulate=2 --out two
+    "$MOEFW" export result two
+    run --separate-stderr verify two/result.json --data data --plugins own --launch "$mpirun -n 2" 3>&-
+    [ "$status" -eq 0 ] || { echo "$output $stderr"; return 1; }
+    [[ "$output" == *"VERIFIED: 1 of 1 run, 1 of them whole, same bits" ]]
+    # a result with one micro-batch a step
+    run --separate-stderr verify one/result.json --data data --plugins own --launch "$mpirun -n 2" 3>&-
+    [[ "$status" -eq 1 && "$stderr" == *"2 ranks, but train.accumulate = 1: each rank needs a micro-batch"* ]]
+}
+
 @test "fresh seeds: the mean difference lies in the interval, or the status is 1" {
     run --separate-stderr verify cmp/result.json --data data --seeds 0 --fresh 2
     [[ "$output" == *"fresh      mlp, 2 seeds: mean difference "*", expected "*" to "* ]]

@@ -53,6 +53,33 @@ START_TEST(block_layout)
 }
 END_TEST
 
+/* Corners: the largest and the smallest logarithm, quarter turns and their neighbours, eighths,
+ * where the quarter changes; then many drawn numbers. */
+START_TEST(normals_at_once_have_the_bits_of_single_ones)
+{
+    static const uint32_t corner[] = {
+        0,          1,          0xffffffff, 0xfffffffe, 0x20000000, 0x1fffffff, 0x40000000,
+        0x3fffffff, 0x40000001, 0x60000000, 0x80000000, 0x7fffffff, 0xa0000000, 0xc0000000,
+        0xc0000001, 0xe0000000, 0xb504f332, 0xb504f333, 0x5a827999, 0xdfffffff};
+    enum { CORNERS = sizeof corner / sizeof *corner, DRAWS = 20000 };
+    for (uint64_t d = 0; d < CORNERS + DRAWS; d++) {
+        uint32_t a[MF_RNG_PAIRS], b[MF_RNG_PAIRS];
+        float many[2 * MF_RNG_PAIRS], one[2];
+        for (uint64_t i = 0; i < MF_RNG_PAIRS; i++) {
+            const uint64_t at = d * MF_RNG_PAIRS + i;
+            a[i] = d < CORNERS ? corner[d] : mf_rng_u32(1, 2, 0, at);
+            b[i] = d < 2 * CORNERS ? corner[at % CORNERS] : mf_rng_u32(1, 3, 0, at);
+        }
+        mf_rng_normal_pairs(a, b, many);
+        for (int i = 0; i < MF_RNG_PAIRS; i++) {
+            mf_rng_normal_pair(a[i], b[i], one);
+            ck_assert_msg(memcmp(one, many + 2 * i, sizeof one) == 0, "words %x, %x", a[i],
+                          b[i]);
+        }
+    }
+}
+END_TEST
+
 START_TEST(fills_equal_single_draws)
 {
     enum { N = 103 };
@@ -220,6 +247,7 @@ static Suite *suite(void)
     tcase_add_test(c, stream_names);
     tcase_add_test(c, block_layout);
     tcase_add_test(c, fills_equal_single_draws);
+    tcase_add_test(c, normals_at_once_have_the_bits_of_single_ones);
     tcase_add_test(c, uniform_is_uniform);
     tcase_add_test(c, normal_is_normal);
     tcase_add_test(c, streams_are_independent);

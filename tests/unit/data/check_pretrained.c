@@ -1,6 +1,6 @@
 /* pretrained: published tokenizers. tests/golden/pretrained contains a small tokenizer of each
  * form, with the results of the package tokenizers for 61 texts. MOEFW_PRETRAINED may name a
- * folder with five real tokenizers. */
+ * folder with five real tokenizers, MOEFW_TOKENIZERS one of draw.py with drawn strings. */
 #include "check_main.h"
 
 #include "base/error.h"
@@ -11,6 +11,7 @@
 #include "tests/lib/decode.h"
 #include "tests/lib/scratch.h"
 
+#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -355,6 +356,64 @@ START_TEST(real_ones)
 }
 END_TEST
 
+/* Says of a drawn string what is not as the vectors have it. NULL: all is. */
+static const char *differs(const mf_tokenizer *t, const mf_json *c)
+{
+    size_t n, m, n_back;
+    const char *text = mf_json_string(mf_json_get(c, "text"), &n), *what = NULL,
+               *expected = mf_json_string(mf_json_get(c, "decoded"), &m);
+    mf_ids ids = {0}, wrapped = {0};
+    if (mf_tokenizer_encode(t, "text", text, n, &ids) != MF_OK) {
+        mf_ids_free(&ids);
+        return mf_error_message();
+    }
+    ck_assert_int_eq(mf_tokenizer_wrap(t, &ids, NULL, &wrapped, NULL), MF_OK);
+    char *back = decoded(t, &ids, &n_back);
+    if (!same_ids(&ids, mf_json_get(c, "ids")))
+        what = "ids";
+    else if (!same_ids(&wrapped, mf_json_get(c, "wrapped")))
+        what = "ids with the template";
+    else if (expected && (m != n_back || memcmp(back, expected, m) != 0))
+        what = "the decoded text";
+    free(back);
+    mf_ids_free(&ids);
+    mf_ids_free(&wrapped);
+    return what;
+}
+
+/* Folders of draw.py in MOEFW_TOKENIZERS: counts the strings that differ, and names ten. */
+START_TEST(drawn_ones)
+{
+    const char *set = getenv("MOEFW_TOKENIZERS");
+    struct dirent **list = NULL;
+    const int n = set ? scandir(set, &list, NULL, alphasort) : 0;
+    size_t all = 0;
+    for (int i = 0; i < n; i++) {
+        char path[2048];
+        size_t bad = 0;
+        snprintf(path, sizeof path, "%s/%s/vectors.json", set, list[i]->d_name);
+        if (list[i]->d_name[0] != '.') {
+            mf_json *v = read_json(path);
+            *strrchr(path, '/') = 0;
+            mf_tokenizer *t = load(path);
+            const mf_json *cases = mf_json_get(v, "cases");
+            for (size_t k = 0; k < mf_json_size(cases); k++) {
+                const char *what = differs(t, mf_json_at(cases, k));
+                if (what && bad++ < 10) fprintf(stderr, "%s, case %zu: %s\n", path, k, what);
+            }
+            fprintf(stderr, "%s: %zu strings, %zu differ\n", list[i]->d_name,
+                    mf_json_size(cases), bad);
+            mf_tokenizer_free(t);
+            mf_json_free(v);
+        }
+        all += bad;
+        free(list[i]);
+    }
+    free(list);
+    ck_assert_msg(all == 0, "%zu strings differ", all);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("pretrained");
@@ -369,6 +428,7 @@ static Suite *suite(void)
     tcase_add_test(c, pairs);
     tcase_add_test(c, memory_fails);
     tcase_add_test(c, real_ones);
+    tcase_add_test(c, drawn_ones);
     suite_add_tcase(s, c);
     return s;
 }

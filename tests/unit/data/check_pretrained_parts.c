@@ -579,7 +579,7 @@ START_TEST(as_the_library)
              source ? source : ".");
     ck_assert_int_eq(mf_read_file(path, 0, &text, &n), MF_OK);
     ck_assert_int_eq(mf_json_parse(path, text, n, &doc), MF_OK);
-    ck_assert_uint_eq(mf_json_size(doc), 14);
+    ck_assert_uint_eq(mf_json_size(doc), 17);
     for (size_t i = 0; i < mf_json_size(doc); i++) {
         const mf_json *one = mf_json_at(doc, i), *texts = mf_json_get(one, "texts");
         mf_tokenizer *t = parse(mf_json_string(mf_json_get(one, "tokenizer"), NULL));

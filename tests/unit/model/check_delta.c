@@ -1,5 +1,6 @@
-/* delta: the gated delta rule over several chunks. Decoding in pieces of any length must give
- * the logits of the whole text, and a document must not see the one before it in its sequence.
+/* delta: the gated delta rule over several chunks, and short convolutions. Decoding in pieces
+ * of any length must give the logits of the whole text, and a document must not see the one
+ * before it in its sequence.
  * Values are those of the golden models (check_pretrained.c), and gradients are tested with the
  * other options (check_options.c). */
 #include "check_main.h"
@@ -44,6 +45,10 @@ static mf_session *opened(const char *const *more)
     ck_assert_msg(rc == MF_OK, "%s", mf_error_message());
     return s;
 }
+
+/* Blocks of the delta rule, and one of them beside one of a short convolution. */
+static const char *const kinds[][4] = {
+    {NULL}, {"model.delta_layers=1", "model.conv_layers=0", "model.conv_taps=5", NULL}};
 
 static int32_t token(const mf_session *s, int t)
 {
@@ -92,7 +97,7 @@ static void same(const char *what, int t, int64_t n, const float *want, const fl
 START_TEST(decoding_in_pieces)
 {
     static const int pieces[] = {70, 3, 1, 76}, all[] = {0, -1};
-    mf_session *s = opened(NULL);
+    mf_session *s = opened(kinds[_i]);
     mf_generator *g = NULL;
     int32_t ids[LONG];
     const int64_t V = s->model->dims.vocab;
@@ -120,7 +125,7 @@ END_TEST
 START_TEST(documents_are_apart)
 {
     static const int begins[] = {0, 30, 100, -1}, all[] = {0, -1};
-    mf_session *s = opened(NULL);
+    mf_session *s = opened(kinds[_i]);
     const int64_t V = s->model->dims.vocab;
     mf_model_graph *packed = whole(s, 0, LONG, begins);
     for (int d = 0; d < 3; d++) {
@@ -177,10 +182,12 @@ END_TEST
 /* Heads are switched off in blocks of attention alone. */
 START_TEST(heads_of_other_blocks)
 {
-    static const char *const more[] = {"model.delta_layers=0",
-                                       "adapter.gates.plugin=head_gates", NULL};
+    static const char *const more[][4] = {
+        {"model.delta_layers=0", "adapter.gates.plugin=head_gates", NULL},
+        {"model.delta_layers=", "model.conv_layers=0", "adapter.gates.plugin=head_gates",
+         NULL}};
     static const int all[] = {0, -1};
-    mf_session *s = opened(more);
+    mf_session *s = opened(more[_i]);
     ck_assert_ptr_null(mf_store_find(s->model->store, "layers.0.attention.active"));
     ck_assert_ptr_nonnull(mf_store_find(s->model->store, "layers.1.attention.active"));
     mf_model_graph_free(whole(s, 0, LONG, all));
@@ -193,10 +200,10 @@ static Suite *suite(void)
     Suite *s = suite_create("delta");
     TCase *t = tcase_create("rule");
     tcase_set_timeout(t, 120);
-    tcase_add_test(t, decoding_in_pieces);
-    tcase_add_test(t, documents_are_apart);
+    tcase_add_loop_test(t, decoding_in_pieces, 0, 2);
+    tcase_add_loop_test(t, documents_are_apart, 0, 2);
     tcase_add_test(t, equal_tokens);
-    tcase_add_test(t, heads_of_other_blocks);
+    tcase_add_loop_test(t, heads_of_other_blocks, 0, 2);
     suite_add_tcase(s, t);
     return s;
 }

@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "tests/lib/program.h"
 #include "model/layer_model.h"
+#include "run/metrics/routing_tally.h"
 
 #include <math.h>
 #include <string.h>

@@ -9,6 +9,7 @@
 #include "tests/lib/program.h"
 #include "tests/lib/scratch.h"
 #include "model/layer_model.h"
+#include "run/metrics/routing_tally.h"
 
 #include <math.h>
 #include <stdio.h>

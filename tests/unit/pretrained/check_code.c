@@ -190,6 +190,17 @@ START_TEST(graph_as_text)
 }
 END_TEST
 
+/* A short convolution has the same ops for every length. */
+START_TEST(short_convolutions)
+{
+    char *text;
+    const char *set[] = {"model.conv_layers=0", "model.conv_bias=yes"};
+    ck_assert_msg(trace(2, set, &text) == MF_OK, "%s", mf_error_message());
+    ck_assert_ptr_nonnull(strstr(text, "{\"tensor\":\"layers.0.conv.conv.bias\""));
+    mf_free(text);
+}
+END_TEST
+
 START_TEST(what_is_refused)
 {
     refused("model.delta_layers=0", "other ops for other batches");
@@ -212,6 +223,7 @@ static Suite *suite(void)
     tcase_add_test(t, real_numbers);
     tcase_add_test(t, every_router);
     tcase_add_test(t, graph_as_text);
+    tcase_add_test(t, short_convolutions);
     tcase_add_test(t, what_is_refused); /* the last one: it empties the list of ops */
     suite_add_tcase(s, t);
     return s;

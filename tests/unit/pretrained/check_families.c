@@ -25,6 +25,9 @@
 #define SMOLLM "\"model_type\":\"smollm3\",\"intermediate_size\":32," DECODER
 #define HY                                                                                     \
     "\"model_type\":\"hy_v3\",\"intermediate_size\":32,\"num_key_value_heads\":2," DECODER
+#define LFM2                                                                                   \
+    "\"model_type\":\"lfm2_moe\",\"num_hidden_layers\":2,"                                     \
+    "\"layer_types\":[\"conv\",\"full_attention\"]"
 #define DEEPSEEK                                                                               \
     "\"model_type\":\"deepseek_v2\",\"qk_nope_head_dim\":8,\"qk_rope_head_dim\":4,"            \
     "\"kv_lora_rank\":8,\"v_head_dim\":8,\"moe_intermediate_size\":8,\"n_routed_experts\":4,"  \
@@ -93,7 +96,7 @@ START_TEST(values_that_are_refused)
          "quantization_config: " QUANTIZED "gptq of 4 bits in format marlin; " GPTQMODEL},
         {LLAMA ",\"quantization_config\":{\"bits\":4}",
          "quantization_config: " QUANTIZED "no quant_method; take the folder that it was made "
-                                           "of; 'moefw quantize' makes 4 bits of "
+         "of; 'moefw quantize' makes 4 bits of "
          "its run"},
         {LLAMA
          ",\"quantization_config\":{\"quant_method\":\"fp8\",\"weight_block_size\":[128]}",
@@ -184,6 +187,11 @@ START_TEST(values_that_are_refused)
         {"\"model_type\":\"qwen3_5_moe\",\"text_config\":{\"layer_types\":[\"conv\"]}",
          "text_config: layer_types: expected linear_attention or full_attention for each of 40 "
          "blocks"},
+        {"\"model_type\":\"lfm2_moe\",\"layer_types\":[\"conv\"]",
+         "layer_types: expected conv or full_attention for each of 32 blocks"},
+        {LFM2 ",\"use_expert_bias\":false",
+         "use_expert_bias: expected true: the tensor expert_bias is the state of the router"},
+        {LFM2 ",\"conv_L_cache\":1", "conv_L_cache: expected a whole number from 2 to 64"},
         {DEEPSEEK ",\"num_key_value_heads\":1",
          "num_key_value_heads: expected num_attention_heads"},
     };

@@ -58,7 +58,7 @@ START_TEST(blocks_have_the_values_of_another_program)
                           (double)given[i]);
         ck_assert_int_eq(*at++, '\n');
     }
-    ck_assert_int_eq(lines, 15);
+    ck_assert_int_eq(lines, 27);
     mf_free(text);
 }
 END_TEST

@@ -59,6 +59,20 @@ static const mf_cli_option options[] = {
      .arg = "FILE,...",
      .help = "multiple choice by log-likelihood instead: files with an object a line, "
              "{\"context\": TEXT, \"choices\": [TEXT, ...], \"gold\": N}"},
+    {.name = "shots",
+     .kind = MF_CLI_INT,
+     .arg = "K",
+     .lo = 0,
+     .hi = 1000,
+     .help = "--tasks: K other items with their right choices before each item (0)"},
+    {.name = "shots-from",
+     .kind = MF_CLI_TEXT,
+     .arg = "FILE",
+     .help = "--shots: out of this file of items instead of the item's own"},
+    {.name = "shots-draw",
+     .kind = MF_CLI_TEXT,
+     .arg = "SEED|first",
+     .help = "--shots: seed of the draw, or the first items of the file (1234)"},
     {.name = "tokens",
      .kind = MF_CLI_TEXT,
      .arg = "FILE",
@@ -305,6 +319,11 @@ static int run_verb(const mf_cli *cli)
     if (tasks && (tokens || mf_cli_count(cli, "data") > 0 || mf_cli_count(cli, "heads") > 0))
         return mf_fail(MF_EUSAGE, "--tasks has texts of its own: expected no --data, --tokens, "
                                   "--lines or --heads");
+    if (!tasks && mf_cli_count(cli, "shots") > 0)
+        return mf_fail(MF_EUSAGE, "--shots wants --tasks");
+    if (mf_cli_int(cli, "shots", 0) == 0 &&
+        (mf_cli_count(cli, "shots-from") > 0 || mf_cli_count(cli, "shots-draw") > 0))
+        return mf_fail(MF_EUSAGE, "--shots-from and --shots-draw want --shots");
     if (lines && gradients) return mf_fail(MF_EUSAGE, "--gradients wants --tokens with labels");
     if (tokens && (!is_run || (!save && !gradients)))
         return mf_fail(MF_EUSAGE, "--%s wants a run, and --save%s", lines ? "lines" : "tokens",

@@ -27,7 +27,8 @@ static const mf_cli_option options[] = {
     {.name = "by",
      .kind = MF_CLI_TEXT,
      .arg = "SCORE,...",
-     .help = "what chooses: count, gates, norm, reap, probe or random (reap)"},
+     .help = "what chooses: count, gates, norm, reap, merge, average, probe or random (reap); "
+             "merge and average add the experts that go to others"},
     {.name = "share",
      .kind = MF_CLI_REAL,
      .arg = "S",
@@ -89,8 +90,8 @@ static int read_scores(const char *text, mf_arena *arena, mf_prune_options *o)
         if (found < 0)
             return mf_fail(
                 MF_EUSAGE,
-                "--by: expected count, gates, norm, reap, probe or random, or a list "
-                "of these; found '%s'",
+                "--by: expected count, gates, norm, reap, merge, average, probe or random, or "
+                "a list of these; found '%s'",
                 word);
         by[o->n_by++] = (mf_prune_by)found;
     }
@@ -120,6 +121,7 @@ static void put_row(mf_jw *w, const mf_prune_report *r, const mf_prune_row *x)
         put_range(w, "less_random", x->less_random.mean, x->less_random.lo, x->less_random.hi);
         mf_jw_kv_int(w, "better_than", x->better);
     }
+    if (x->into) put_range(w, "gain", x->gain.mean, x->gain.lo, x->gain.hi);
     mf_jw_key(w, "removed");
     mf_jw_array(w);
     for (int32_t l = 0; l < r->layers; l++) {
@@ -130,6 +132,11 @@ static void put_row(mf_jw *w, const mf_prune_report *r, const mf_prune_row *x)
         for (int32_t e = 0; e < r->experts; e++)
             if (!x->kept[l][e]) mf_jw_int(w, e);
         mf_jw_end(w);
+        if (x->into) mf_jw_key(w, "into");
+        if (x->into) mf_jw_array(w);
+        for (int32_t e = 0; x->into && e < r->experts; e++)
+            if (!x->kept[l][e]) mf_jw_int(w, x->into[l][e]);
+        if (x->into) mf_jw_end(w);
         mf_jw_end(w);
     }
     mf_jw_end(w);
@@ -218,12 +225,22 @@ static int fill_table(mf_table *t, const mf_prune_report *r)
 static void print_removed(const mf_prune_report *r, const mf_prune_row *x)
 {
     mf_line line = {0};
-    mf_line_add(&line, "%s removes", mf_prune_scores[x->by]);
+    mf_line_add(&line, "%s %s", mf_prune_scores[x->by], x->into ? "adds" : "removes");
     for (int32_t l = 0; l < r->layers; l++) {
+        bool later = false;
         mf_line_add(&line, "%s layer %d:", l > 0 ? ";" : "", (int)r->layer[l]);
         for (int32_t e = 0; e < r->experts; e++)
-            if (!x->kept[l][e]) mf_line_add(&line, " %d", (int)e);
+            if (!x->kept[l][e] && x->into) {
+                mf_line_add(&line, "%s %d to %d", later ? "," : "", (int)e,
+                            (int)x->into[l][e]);
+                later = true;
+            } else if (!x->kept[l][e]) {
+                mf_line_add(&line, " %d", (int)e);
+            }
     }
+    if (x->into)
+        mf_line_add(&line, "; %+.4f, %+.4f to %+.4f against the removal of the same ones",
+                    x->gain.mean, x->gain.lo, x->gain.hi);
     mf_wrap_line(stdout, 2, "%s", line.text);
 }
 

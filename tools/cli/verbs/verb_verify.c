@@ -63,6 +63,11 @@ static const mf_cli_option options[] = {
      .lo = 1,
      .hi = MF_SEEDS_MAX,
      .help = "also train a router and the baseline with N seeds that the result has not"},
+    {.name = "launch",
+     .kind = MF_CLI_TEXT,
+     .arg = "WORDS",
+     .help = "train each run behind these words, such as 'mpirun -n 2': as many ranks, the "
+             "same bits"},
     {.name = "out",
      .letter = 'o',
      .kind = MF_CLI_TEXT,
@@ -294,6 +299,7 @@ static int verify(const mf_cli *cli, mf_arena *arena, const mf_result *r)
                               .steps = mf_cli_int(cli, "steps", 0),
                               .from = mf_cli_text(cli, "from", NULL),
                               .fresh = (int32_t)mf_cli_int(cli, "fresh", 0),
+                              .launch = mf_cli_text(cli, "launch", NULL),
                               .threads =
                                   mf_parallel_set_threads((int)mf_cli_int(cli, "threads", 0)),
                               .input = on_input,
@@ -302,6 +308,9 @@ static int verify(const mf_cli *cli, mf_arena *arena, const mf_result *r)
                               .same_program = mf_result_same_program(r),
                               .arg = &v};
     if (!s.out) return MF_ENOMEM;
+    if (s.launch && s.launch[strspn(s.launch, " ")] == '\0')
+        return mf_fail(MF_EUSAGE,
+                       "--launch: expected the words of a launcher, as 'mpirun -n 2'");
     if (mf_exists(s.out)) return mf_fail(MF_EUSAGE, "--out %s: expected a new folder", s.out);
     int rc = check_table(cli, r);
     mf_signals_catch(NULL, false);

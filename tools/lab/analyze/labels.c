@@ -7,7 +7,7 @@
 #include "base/rng.h"
 #include "lab/analyze/analyze.h"
 #include "lab/stats.h"
-#include "model/moe.h"
+#include "run/metrics/routing_tally.h"
 
 /* Counts the tokens from `from` up to, not including, `to` by expert and label. */
 static void count(const mf_routes *r, const int32_t *label, int32_t labels, int64_t from,

@@ -114,7 +114,7 @@ int mf_compare_spawn(const char *const *argv, const char *log, int claim, pid_t 
     posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGDEF);
     errno = add_actions(&actions, log, claim);
     if (errno == 0)
-        errno = posix_spawn(ret_pid, argv[0], &actions, &attributes,
+        errno = posix_spawnp(ret_pid, argv[0], &actions, &attributes,
                             (char *const *)(const void *)argv, environ);
     int rc = errno == 0 ? MF_OK : mf_fail_errno(MF_ERUN, "cannot start %s for a run", argv[0]);
     posix_spawn_file_actions_destroy(&actions);

@@ -458,6 +458,13 @@ static int judge_rows(const probe *p)
     return rc == MF_OK ? judge_means(p, mean, cells, verdict, NULL) : rc;
 }
 
+static double *kept_sums(const probe *p, const double *sum)
+{
+    const size_t bytes = (size_t)p->clusters * sizeof *sum;
+    double *to = mf_arena_alloc(p->report->arena, bytes + 1);
+    return to && bytes > 0 ? memcpy(to, sum, bytes) : to;
+}
+
 static int finish(probe *p)
 {
     mf_probe_report *r = p->report;
@@ -467,6 +474,10 @@ static int finish(probe *p)
     if (!r->label_tokens) return MF_ENOMEM;
     r->n = p->list->n;
     r->base = mf_cluster_mean_of(p->base_sum, p->tokens, C);
+    r->clusters = C;
+    r->base_sum = kept_sums(p, p->base_sum);
+    r->base_tokens = kept_sums(p, p->tokens);
+    if (!r->base_sum || !r->base_tokens) return MF_ENOMEM;
     for (int32_t l = 0; l < p->labels; l++)
         for (int64_t c = 0; c < C; c++)
             r->label_tokens[l] += p->tokens[(1 + l) * C + c];
@@ -475,6 +486,8 @@ static int finish(probe *p)
         row->change = &p->list->change[i];
         row->share = share_of(p, row->change);
         row->all = mf_cluster_mean_of(p->sum + i * width, p->tokens, C);
+        row->sum = kept_sums(p, p->sum + i * width);
+        if (!row->sum) return MF_ENOMEM;
         if (L == 0) continue;
         row->label = mf_arena_alloc(r->arena, L * sizeof *row->label);
         row->label_verdict = mf_arena_alloc(r->arena, L * sizeof *row->label_verdict);

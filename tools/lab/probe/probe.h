@@ -91,6 +91,7 @@ typedef struct mf_probe_row {
     /* the share of tokens that use one of the experts of the change; NaN: it concerns all */
     double share;
     mf_cluster_mean all;
+    const double *sum;      /* [clusters] the sum of the differences */
     mf_cluster_mean *label; /* [labels]; NULL without by_label */
     /* [labels] as the verdict of the row, by Holm over all rows and labels */
     mf_probe_verdict *label_verdict;
@@ -106,6 +107,9 @@ typedef struct mf_probe_report {
     const char *unit;     /* what a cluster is: "documents", "examples" or "windows" */
     const char *loss_of;  /* "token" or "example" */
     mf_cluster_mean base; /* the loss without a change */
+    /* [clusters] sums of this loss, and tokens */
+    const double *base_sum, *base_tokens;
+    int64_t clusters;
     int64_t batches, of;  /* measured, and of the split */
     int32_t labels;       /* 0 without by_label */
     double *label_tokens; /* [labels] */

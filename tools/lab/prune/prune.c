@@ -30,6 +30,7 @@ typedef struct prune {
     mf_prune_sums *sums;         /* [L] */
     double **probed;             /* [L][E] loss changes; NULL: not needed */
     const mf_probe_change *mask; /* that of the set of the new run */
+    mf_prune_undo undo;          /* of merged weights in `before` */
     mf_prune_report *report;
     mf_arena *arena;
     const char *what;
@@ -47,6 +48,11 @@ static bool wants(const prune *p, mf_prune_by by)
     for (int i = 0; i < p->options->n_by; i++)
         if (p->options->by[i] == by) return true;
     return false;
+}
+
+static bool merges(const prune *p)
+{
+    return wants(p, MF_PRUNE_MERGE) || wants(p, MF_PRUNE_AVERAGE);
 }
 
 /* ---- opening ---- */
@@ -82,7 +88,8 @@ static int judge(prune *p)
     if (share > 0 && p->gone == 0)
         return mf_fail(MF_EUSAGE, "--share %g of %d experts is none; expected at least %g",
                        share, (int)p->E, 1.0 / p->E);
-    if (c->moe.gate_inputs && (wants(p, MF_PRUNE_NORM) || wants(p, MF_PRUNE_REAP)))
+    if (c->moe.gate_inputs &&
+        (wants(p, MF_PRUNE_NORM) || wants(p, MF_PRUNE_REAP) || merges(p)))
         return mf_fail(
             MF_EUSAGE,
             "moe.gate_inputs = yes: the norm of an expert's output contains its gate; "
@@ -97,7 +104,8 @@ static int open_before(prune *p)
 {
     const mf_prune_options *o = p->options;
     const mf_load_change change = {.step = -1, .n_set = o->n_set, .set = o->set};
-    mf_session_options options = {0};
+    /* weights that stay in files cannot be averaged */
+    mf_session_options options = {.bind = merges(p) ? MF_BIND_NONE : MF_BIND_FITTING};
     int64_t step;
     int rc = mf_load_run_as(p->from, &options, &change, &p->before, &p->step);
     if (rc == MF_OK) rc = judge(p);
@@ -134,10 +142,10 @@ static int allocate(prune *p)
     for (size_t i = 0; i < L; i++) {
         layer[i] = m->moe[i].layer;
         p->probed[i] = numbers(p, E);
-        p->sums[i] =
-            (mf_prune_sums){numbers(p, E), numbers(p, E), numbers(p, E), numbers(p, E)};
+        p->sums[i] = (mf_prune_sums){numbers(p, E), numbers(p, E), numbers(p, E),
+                                     numbers(p, E), merges(p) ? numbers(p, E * E) : NULL};
         if (!p->probed[i] || !p->sums[i].n || !p->sums[i].gates || !p->sums[i].norm ||
-            !p->sums[i].both)
+            !p->sums[i].both || (merges(p) && !p->sums[i].alike))
             return MF_ENOMEM;
     }
     r->layer = layer;
@@ -151,6 +159,18 @@ static int allocate(prune *p)
 }
 
 /* ---- scores ---- */
+
+/* Adds the likeness of a layer's experts. */
+static int add_alike(const mf_model_graph *mg, const float *mask, int32_t l, double *to)
+{
+    const mf_routing *r = &mg->moe[l].routing;
+    const mf_tensor *from = r->logits ? r->logits : r->prob;
+    const float *score = from ? mf_tensor_host(from) : NULL;
+    if (!from) return MF_OK; /* a router without scores, which the probe refuses */
+    if (!score) return MF_ENOMEM;
+    mf_prune_alike_add(score, r->tokens, r->experts, mask, !r->logits, to);
+    return MF_OK;
+}
 
 static int add_sums(prune *p, mf_batcher *batcher, mf_length_buckets *buckets)
 {
@@ -168,6 +188,8 @@ static int add_sums(prune *p, mf_batcher *batcher, mf_length_buckets *buckets)
         if (rc == MF_OK) rc = mf_graph_run(mg->g, &run);
         for (int32_t l = 0; rc == MF_OK && l < m->n_moe; l++)
             rc = mf_prune_sums_add(mg, l, &p->sums[l]);
+        for (int32_t l = 0; rc == MF_OK && l < m->n_moe && p->sums[l].alike; l++)
+            rc = add_alike(mg, b->mask, l, p->sums[l].alike);
         if (rc == MF_OK && on_run(p, i + 1, n)) rc = mf_fail(MF_ESIGNAL, "pruning was stopped");
     }
     return rc;
@@ -180,7 +202,8 @@ static int find_sums(prune *p)
                                   .batch = (int32_t)c->train.batch,
                                   .seq = (int32_t)c->model.seq,
                                   .masked = true,
-                                  .want_outputs = true};
+                                  .want_outputs = true,
+                                  .want_trace = merges(p)};
     mf_batch_spec spec;
     mf_batcher *batcher = NULL;
     mf_length_buckets *buckets = NULL;
@@ -313,6 +336,83 @@ static mf_probe_options losses_of(prune *p)
                               .arg = p};
 }
 
+/* Moves the hidden units of all layers by one place, on or back. */
+static int turn(const prune *p, bool back)
+{
+    int64_t hidden;
+    int rc = MF_OK;
+    for (int32_t l = 0; rc == MF_OK && l < p->L; l++) {
+        rc = mf_prune_hidden(p->before->model, l, &hidden);
+        if (rc == MF_OK) rc = mf_prune_turn(p->before->model, l, back ? hidden - 1 : 1);
+    }
+    return rc;
+}
+
+/* Fails unless the order of hidden units is of no consequence, as merging takes for granted. */
+static int check_units(prune *p, double loss)
+{
+    const mf_probe_list none = {0};
+    mf_probe_report *r = NULL;
+    const mf_probe_options o = losses_of(p);
+    int rc = turn(p, false);
+    if (rc == MF_OK) rc = mf_probe_measure(p->before, &none, &o, &r);
+    if (rc == MF_OK) rc = turn(p, true);
+    if (rc == MF_OK && !(fabs(r->base.mean - loss) <= SAME_LOSS * fmax(1, loss)))
+        rc = mf_fail(MF_EUSAGE,
+                     "expert %s: the loss with its hidden units in another order: expected "
+                     "%.6g, that of the model, found %.6g: expected experts whose w1 or w13 "
+                     "[E,h,d] and w2 [E,d,h] lead to and from h hidden units, so it cannot "
+                     "be merged",
+                     mf_instance_plugin(p->before->model->moe[0].expert)->name, loss,
+                     r->base.mean);
+    mf_probe_report_free(r);
+    return rc;
+}
+
+/* Merges the groups of a row, in the whole model. */
+static int merge(prune *p, mf_prune_row *row)
+{
+    const mf_model *m = p->before->model;
+    int32_t **into = mf_arena_alloc(p->arena, (size_t)p->L * sizeof *into);
+    int rc = into ? MF_OK : MF_ENOMEM;
+    p->what = "merging";
+    for (int32_t l = 0; rc == MF_OK && l < p->L; l++) {
+        into[l] = mf_arena_alloc(p->arena, (size_t)p->E * sizeof *into[l]);
+        if (!into[l]) return MF_ENOMEM;
+        mf_prune_group(p->sums[l].alike, p->E, row->kept[l], into[l]);
+        rc = mf_prune_merge(m, l, into[l], p->sums[l].n, row->by == MF_PRUNE_MERGE, &p->undo);
+        if (rc == MF_OK && on_run(p, l + 1, p->L))
+            rc = mf_fail(MF_ESIGNAL, "pruning was stopped");
+    }
+    row->into = into;
+    return rc;
+}
+
+/* Measures a row whose experts are merged. whole: the losses before, whose row `i` is the
+ * removal of the same experts alone. The weights stay merged if they are to be written. */
+static int measure_merged(prune *p, mf_prune_row *row, const mf_probe_report *whole, int i)
+{
+    mf_probe_change mask = *whole->row[i].change;
+    const mf_probe_list one = {.change = &mask, .n = 1, .room = 1};
+    mf_probe_report *r = NULL;
+    const int64_t n = whole->clusters;
+    double *change = numbers(p, (size_t)n), *gain = numbers(p, (size_t)n);
+    int rc = change && gain ? merge(p, row) : MF_ENOMEM;
+    const mf_probe_options o = losses_of(p);
+    if (rc == MF_OK) rc = mf_probe_measure(p->before, &one, &o, &r);
+    for (int64_t c = 0; rc == MF_OK && c < n; c++) {
+        change[c] = r->base_sum[c] + r->row[0].sum[c] - whole->base_sum[c];
+        gain[c] = change[c] - whole->row[i].sum[c];
+    }
+    if (rc == MF_OK) {
+        row->change = mf_cluster_mean_of(change, whole->base_tokens, n);
+        row->gain = mf_cluster_mean_of(gain, whole->base_tokens, n);
+        mf_probe_report_free(r);
+    }
+    if (rc != MF_OK || !p->options->write) mf_prune_undo_all(p->before->model, &p->undo);
+    return rc;
+}
+
 static int find_losses(prune *p)
 {
     mf_prune_report *out = p->report;
@@ -322,7 +422,17 @@ static int find_losses(prune *p)
     double *less = numbers(p, (size_t)out->draws);
     int rc = less ? make_sets(p, &list) : MF_ENOMEM;
     if (rc == MF_OK) rc = mf_probe_measure(p->before, &list, &o, &r);
-    if (rc != MF_OK) return rc;
+    if (rc == MF_OK && merges(p)) rc = check_units(p, r->base.mean);
+    for (int i = 0; rc == MF_OK && i < out->n; i++) {
+        mf_prune_row *row = &out->row[i];
+        row->change = r->row[i].all;
+        if (row->by == MF_PRUNE_MERGE || row->by == MF_PRUNE_AVERAGE)
+            rc = measure_merged(p, row, r, i);
+    }
+    if (rc != MF_OK) {
+        mf_probe_report_free(r);
+        return rc;
+    }
     out->unit = r->unit;
     out->loss_of = r->loss_of;
     out->base = r->base;
@@ -331,7 +441,6 @@ static int find_losses(prune *p)
         out->random[d] = r->row[out->n + d].all.mean;
     for (int i = 0; i < out->n; i++) {
         mf_prune_row *row = &out->row[i];
-        row->change = r->row[i].all;
         row->loss = out->base.mean + row->change.mean;
         for (int d = 0; d < out->draws; d++) {
             less[d] = row->change.mean - out->random[d];
@@ -446,6 +555,7 @@ int mf_prune(const char *run, const mf_prune_options *o, mf_prune_report **ret)
     if (rc == MF_OK) rc = find_losses(&p);
     if (rc == MF_OK && o->write) rc = write_smaller(&p);
     if (rc != MF_OK) mf_new_run_undo(&p.new);
+    if (p.before) mf_prune_undo_all(p.before->model, &p.undo);
     if (p.scored != p.before) mf_session_close(p.scored);
     mf_session_close(p.before);
     mf_session_close(p.after);

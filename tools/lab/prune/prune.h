@@ -9,6 +9,11 @@
  *     gates   sum of g_e(t)
  *     norm    mean of |f_e(x_t)|
  *     reap    mean of g_e(t) |f_e(x_t)|   (Lasby et al. 2025, REAP, arXiv 2510.13999, eq. 9)
+ *     merge   as reap, and an expert that goes is added to the kept one that the router treats
+ *             most like it: the weights of a group are averaged by n_e, after hidden units were
+ *             matched (Li et al. 2023, M-SMoE, arXiv 2310.01334: groups and weights; cores by
+ *             reap as in REAM, arXiv 2604.04356)
+ *     average the same without matching
  *     probe   mean change of the loss over all tokens without e (lab/probe, next)
  *     random  a draw, as a control
  *
@@ -26,6 +31,8 @@ typedef enum mf_prune_by {
     MF_PRUNE_GATES,
     MF_PRUNE_NORM,
     MF_PRUNE_REAP,
+    MF_PRUNE_MERGE,
+    MF_PRUNE_AVERAGE,
     MF_PRUNE_PROBE,
     MF_PRUNE_RANDOM,
     MF_PRUNE_SCORES
@@ -58,6 +65,10 @@ typedef struct mf_prune_row {
     mf_estimate less_random; /* change - change of a random set, over the draws; n 0: none */
     int better;              /* number of draws whose loss is higher */
     bool *const *kept;       /* [layers][E] */
+    /* of merge and average, else NULL: [layers][E] the expert to which each one was added, and
+     * the change by this against the removal of the same experts alone */
+    int32_t *const *into;
+    mf_cluster_mean gain;
 } mf_prune_row;
 
 typedef struct mf_prune_report {

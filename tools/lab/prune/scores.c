@@ -4,8 +4,8 @@
 #include "base/error.h"
 #include "lab/prune/prune_parts.h"
 
-const char *const mf_prune_scores[] = {"count", "gates",  "norm", "reap",
-                                       "probe", "random", NULL};
+const char *const mf_prune_scores[] = {"count",   "gates", "norm",   "reap", "merge",
+                                       "average", "probe", "random", NULL};
 
 int mf_prune_sums_add(const mf_model_graph *mg, int32_t at, mf_prune_sums *to)
 {
@@ -38,6 +38,8 @@ double mf_prune_score(mf_prune_by by, const mf_prune_sums *s, int64_t e)
     case MF_PRUNE_NORM:
         return s->norm[e] / n;
     case MF_PRUNE_REAP:
+    case MF_PRUNE_MERGE:
+    case MF_PRUNE_AVERAGE:
         return s->both[e] / n;
     case MF_PRUNE_PROBE:
     case MF_PRUNE_RANDOM:

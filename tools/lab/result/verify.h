@@ -20,6 +20,7 @@ typedef struct mf_verify_spec {
     const char *from;   /* a run that has a checkpoint of the result: begin there; NULL */
     int32_t fresh;      /* number of seeds that the result does not have; 0: none */
     int threads;
+    const char *launch; /* words before the program of a run, as "mpirun -n 2"; NULL: none */
     bool same_program; /* mf_result_same_program */
     mf_result_input_function input;
     void *arg;

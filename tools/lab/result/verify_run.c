@@ -11,10 +11,12 @@
 
 #include "base/error.h"
 #include "base/file/io.h"
+#include "base/file/paths.h"
 #include "base/mem.h"
 #include "lab/compare/compare_parts.h"
 #include "lab/result/result_parts.h"
 #include "lab/result/verify_parts.h"
+#include "plugin/load/allow.h"
 #include "run/folder/rundir.h"
 
 /* ---- choosing ---- */
@@ -113,6 +115,32 @@ static int wait_for(pid_t pid, const mf_verify_spec *s, const char *dir, int64_t
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
+/* The words of the program for a run, as mf_compare_command gives them, behind those of the
+ * launcher. The launcher is then the parent of the run, so the run cannot be told to end with
+ * this process. All plugin files of the configuration are inputs whose hashes are right. */
+static const char **command(mf_arena *arena, const mf_verify_spec *s, const char *what,
+                            int *ret_n)
+{
+    if (!s->launch) return mf_compare_command(arena, what, s->threads, ret_n);
+    const char **argv =
+        mf_arena_alloc(arena, (strlen(s->launch) + 8 + MF_COMPARE_WORDS) * sizeof *argv);
+    char *words = mf_arena_strdup(arena, s->launch), *word;
+    const char *threads = mf_arena_strf(arena, "%d", s->threads);
+    int n = 0;
+    if (!argv || !words || !threads) return NULL;
+    while ((word = strsep(&words, " ")))
+        if (word[0] != '\0') argv[n++] = word;
+    argv[n++] = mf_paths_program();
+    argv[n++] = "train";
+    argv[n++] = what;
+    argv[n++] = "--quiet";
+    argv[n++] = "--threads";
+    argv[n++] = threads;
+    if (mf_plugin_allowed_file(0)) argv[n++] = "--allow-config-plugins";
+    *ret_n = n;
+    return argv;
+}
+
 int mf_verify_train(const mf_verify_spec *s, const char *what, const char *dir, int64_t seed,
                     int64_t stop_at, int64_t to)
 {
@@ -121,7 +149,7 @@ int mf_verify_train(const mf_verify_spec *s, const char *what, const char *dir, 
     pid_t pid;
     int n = 0;
     bool stopped = false;
-    const char **argv = arena && log ? mf_compare_command(arena, what, s->threads, &n) : NULL;
+    const char **argv = arena && log ? command(arena, s, what, &n) : NULL;
     int rc = argv ? MF_OK : MF_ENOMEM;
     if (argv && strcmp(what, dir) == 0) {
         argv[n++] = "--resume";

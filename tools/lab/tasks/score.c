@@ -32,9 +32,11 @@ static int encode(const mf_session *s, const mf_task_file *f, int item, int choi
 {
     const mf_task_item *it = &f->items[item];
     const mf_tokenizer *t = s->tokenizer;
-    size_t n = strlen(it->context);
-    char *text = mf_strf("%s %s", it->context, it->choice[choice]);
+    char *before = mf_task_context(it);
+    char *text = before ? mf_strf("%s %s", before, it->choice[choice]) : NULL;
+    size_t n = before ? strlen(before) : 0;
     mf_ids context = {0};
+    mf_free(before);
     if (!text) return MF_ENOMEM;
     while (n > 0 && strchr(" \t\n\r\v\f", text[n - 1]))
         n--;
@@ -70,10 +72,12 @@ static int add(void *arg, int64_t i, const float *logits)
     return MF_OK;
 }
 
-/* Scores a choice. Of a text longer than the model's window, the last tokens count. A text that
+/* Scores a choice. Of a text longer than the model's window, the last tokens count, and *cut
+ * becomes true. A text that
  * fits runs with its last token, whose logits are not needed: so it is the batch that moefw
  * serve runs, and the numbers have the same bits. */
-static int score(mf_scorer *g, const mf_session *s, mf_task_file *f, int item, int which)
+static int score(mf_scorer *g, const mf_session *s, mf_task_file *f, int item, int which,
+                 bool *cut)
 {
     const size_t seq = (size_t)s->config->model.seq;
     mf_ids whole = {0};
@@ -88,6 +92,7 @@ static int score(mf_scorer *g, const mf_session *s, mf_task_file *f, int item, i
             f->name, item + 1, which, seq, whole.n - (from < whole.n ? from : whole.n));
     if (rc == MF_OK) {
         const size_t n = whole.n - first;
+        *cut = *cut || first > 0;
         choice c = {.id = whole.id + first,
                     .from = (int64_t)(from - first),
                     .n = (int64_t)n,
@@ -106,9 +111,12 @@ int mf_task_score(mf_task_file *f, const mf_session *s,
     if (!s->tokenizer)
         return mf_fail(MF_EINPUT, "%s: tasks are texts, and the run has no tokenizer", f->name);
     int rc = mf_scorer_new(s->model, &g);
+    f->cut = 0;
     for (int i = 0; rc == MF_OK && i < f->n; i++) {
+        bool cut = false;
         for (int k = 0; rc == MF_OK && k < f->items[i].n; k++)
-            rc = score(g, s, f, i, k);
+            rc = score(g, s, f, i, k, &cut);
+        f->cut += cut;
         if (rc == MF_OK && tick && tick(arg, i + 1, f->n)) rc = MF_ESIGNAL;
     }
     mf_scorer_free(g);

@@ -9,7 +9,10 @@
  *
  *     acc        log-likelihood
  *     acc_norm   divided by the number of characters of the choice
- *     acc_bytes  divided by its number of bytes */
+ *     acc_bytes  divided by its number of bytes
+ *
+ * With examples (few-shot), the context begins with other items: of each its context, " ", its
+ * right choice, and two newlines. */
 #ifndef MF_LAB_TASKS_H
 #define MF_LAB_TASKS_H
 
@@ -20,18 +23,36 @@ typedef struct mf_task_item {
     int n, gold;
     const char *const *choice; /* [n] */
     double *score;             /* [n] log-likelihood in nats */
+    const struct mf_task_item **shot; /* [n_shots] its examples in their order, of any file */
+    int n_shots;
 } mf_task_item;
 
 typedef struct mf_task_file {
     mf_arena *arena;
     const char *name;
     int n;
+    int cut; /* number of items of which mf_task_score cut a text to the model's window */
     mf_task_item *items;
 } mf_task_file;
 
 /* Reads a file. MF_EINPUT with the line that is wrong. */
 int mf_task_file_read(const char *path, mf_task_file **ret);
 void mf_task_file_free(mf_task_file *f);
+
+/* How examples are chosen. */
+typedef struct mf_task_shots {
+    int n;      /* for each item */
+    bool first; /* the first ones of the file instead of drawn ones */
+    uint32_t seed;
+} mf_task_shots;
+
+/* Gives each item of f its examples out of `from`, which is f or lives as long. If from is f,
+ * one more is drawn and the item itself skipped. A copy of the item is skipped, too, and
+ * nothing takes its place. MF_EINPUT if from has too few items. */
+int mf_task_give_shots(mf_task_file *f, const mf_task_file *from, const mf_task_shots *how);
+
+/* Returns the context behind its examples, which the caller frees; NULL: no memory is left. */
+char *mf_task_context(const mf_task_item *it);
 
 /* Computes the scores of all items. tick: called after each item; returns 0, or a signal, which
  * ends with MF_ESIGNAL. Fails with MF_EINPUT if a text cannot be encoded, if a choice is longer

@@ -15,7 +15,8 @@
 
 /* ---- what code points are for the library (versions.c) ---- */
 uint32_t mf_pt_category(uint32_t c); /* Returns the category in regular expressions, as a set of
-                                      * one or more categories. */
+                                      * one category. */
+bool mf_pt_is_late_number(uint32_t c); /* Whether only Digits takes it for a number. */
 uint32_t mf_pt_lower(uint32_t c);
 bool mf_pt_is_word(uint32_t c);    /* Whether the regular expression \w matches. */
 bool mf_pt_is_accent(uint32_t c);  /* Whether BERT removes the code point as an accent. */

@@ -232,6 +232,12 @@ static size_t ideographs(const char *text, size_t n, size_t at, bool *drop)
     return at - begin;
 }
 
+static size_t each_number(const char *text, size_t n, size_t at, bool *drop)
+{
+    (void)drop;
+    return digits(text, n, at, 1);
+}
+
 static size_t up_to_three_digits(const char *text, size_t n, size_t at, bool *drop)
 {
     (void)drop;
@@ -319,16 +325,26 @@ static size_t asian(const char *text, size_t n, size_t at, bool *drop)
     return class_run(text, n, at, ASIAN) - at;
 }
 
+/* Digits asks another table than regular expressions do. */
+static size_t number(const char *text, size_t n, size_t at)
+{
+    const letter l = letter_at(text, n, at);
+    return (l.is & NUMBER) || mf_pt_is_late_number(l.c) ? l.n : 0;
+}
+
 size_t mf_pt_split_digit(const char *text, size_t n, size_t at, bool *drop)
 {
     (void)drop;
-    return digits(text, n, at, 1);
+    return number(text, n, at);
 }
 
 size_t mf_pt_split_digits(const char *text, size_t n, size_t at, bool *drop)
 {
     (void)drop;
-    return run(text, n, at, NUMBER, 0) - at;
+    const size_t begin = at;
+    for (size_t length; (length = number(text, n, at)) > 0; at += length) {
+    }
+    return at - begin;
 }
 
 size_t mf_pt_split_blanks(const char *text, size_t n, size_t at, bool *drop)
@@ -451,6 +467,7 @@ static const struct {
                      ")?|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|" BLANKS,
      by_case, "gpt_oss"},
     {"\\p{N}{1,3}", up_to_three_digits, "numbers"},
+    {"\\p{N}", each_number, "number"},
     {"[\xE4\xB8\x80-\xE9\xBE\xA5\xE3\x81\x80-\xE3\x82\x9F\xE3\x82\xA0-\xE3\x83\xBF]+",
      ideographs, "cjk"},
     {"[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?"

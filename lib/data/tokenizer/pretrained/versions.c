@@ -1,8 +1,8 @@
 /* data/tokenizer/pretrained/versions.c: the properties of code points in the library tokenizers
  * (0.23). Its parts use tables of different Unicode versions: Unicode 16 and later for regular
- * expressions, words and lower case; about Unicode 9 for marks, punctuation and normal forms.
- * Ids depend on these versions. This file therefore reproduces them and does not depend on the
- * version of utf8proc. */
+ * expressions, words and lower case; 17 for the numbers of Digits; about Unicode 9 for marks,
+ * punctuation and normal forms. Ids depend on these versions. This file therefore reproduces
+ * them and does not depend on the version of utf8proc. */
 #include "data/tokenizer/pretrained/pretrained.h"
 
 #include "data/tokenizer/letters.h"
@@ -29,6 +29,11 @@ uint32_t mf_pt_category(uint32_t c)
 {
     const int32_t set = VALUE(late, c);
     return set ? (uint32_t)set : mf_unicode_category(c);
+}
+
+bool mf_pt_is_late_number(uint32_t c)
+{
+    return VALUE(late_number, c) != 0;
 }
 
 uint32_t mf_pt_lower(uint32_t c)

@@ -6,84 +6,36 @@ typedef struct range {
     int32_t value; /* not 0 */
 } range;
 
-/* Code points that Unicode 15.1 and 16 have added. */
-static const range late[] = {{0x897, 0x897, MF_UC_MARK},
-                             {0x1b4e, 0x1b4f, MF_UC_PUNCTUATION},
-                             {0x1b7f, 0x1b7f, MF_UC_PUNCTUATION},
-                             {0x1c89, 0x1c89, MF_UC_LU},
-                             {0x1c8a, 0x1c8a, MF_UC_LL},
-                             {0x2427, 0x2429, MF_UC_SYMBOL},
-                             {0x2ffc, 0x2fff, MF_UC_SYMBOL},
-                             {0x31e4, 0x31e5, MF_UC_SYMBOL},
-                             {0x31ef, 0x31ef, MF_UC_SYMBOL},
-                             {0xa7cb, 0xa7cc, MF_UC_LU},
-                             {0xa7cd, 0xa7cd, MF_UC_LL},
-                             {0xa7da, 0xa7da, MF_UC_LU},
-                             {0xa7db, 0xa7db, MF_UC_LL},
-                             {0xa7dc, 0xa7dc, MF_UC_LU},
-                             {0x105c0, 0x105f3, MF_UC_LO},
-                             {0x10d40, 0x10d49, MF_UC_NUMBER},
-                             {0x10d4a, 0x10d4d, MF_UC_LO},
-                             {0x10d4e, 0x10d4e, MF_UC_LM},
-                             {0x10d4f, 0x10d4f, MF_UC_LO},
-                             {0x10d50, 0x10d65, MF_UC_LU},
-                             {0x10d69, 0x10d6d, MF_UC_MARK},
-                             {0x10d6e, 0x10d6e, MF_UC_PUNCTUATION},
-                             {0x10d6f, 0x10d6f, MF_UC_LM},
-                             {0x10d70, 0x10d85, MF_UC_LL},
-                             {0x10d8e, 0x10d8f, MF_UC_SYMBOL},
-                             {0x10ec2, 0x10ec4, MF_UC_LO},
-                             {0x10efc, 0x10efc, MF_UC_MARK},
-                             {0x11380, 0x11389, MF_UC_LO},
-                             {0x1138b, 0x1138b, MF_UC_LO},
-                             {0x1138e, 0x1138e, MF_UC_LO},
-                             {0x11390, 0x113b5, MF_UC_LO},
-                             {0x113b7, 0x113b7, MF_UC_LO},
-                             {0x113b8, 0x113c0, MF_UC_MARK},
-                             {0x113c2, 0x113c2, MF_UC_MARK},
-                             {0x113c5, 0x113c5, MF_UC_MARK},
-                             {0x113c7, 0x113ca, MF_UC_MARK},
-                             {0x113cc, 0x113d0, MF_UC_MARK},
-                             {0x113d1, 0x113d1, MF_UC_LO},
-                             {0x113d2, 0x113d2, MF_UC_MARK},
-                             {0x113d3, 0x113d3, MF_UC_LO},
-                             {0x113d4, 0x113d5, MF_UC_PUNCTUATION},
-                             {0x113d7, 0x113d8, MF_UC_PUNCTUATION},
-                             {0x113e1, 0x113e2, MF_UC_MARK},
-                             {0x116d0, 0x116e3, MF_UC_NUMBER},
-                             {0x11bc0, 0x11be0, MF_UC_LO},
-                             {0x11be1, 0x11be1, MF_UC_PUNCTUATION},
-                             {0x11bf0, 0x11bf9, MF_UC_NUMBER},
-                             {0x11f5a, 0x11f5a, MF_UC_MARK},
-                             {0x13460, 0x143fa, MF_UC_LO},
-                             {0x16100, 0x1611d, MF_UC_LO},
-                             {0x1611e, 0x1612f, MF_UC_MARK},
-                             {0x16130, 0x16139, MF_UC_NUMBER},
-                             {0x16d40, 0x16d42, MF_UC_LM},
-                             {0x16d43, 0x16d6a, MF_UC_LO},
-                             {0x16d6b, 0x16d6c, MF_UC_LM},
-                             {0x16d6d, 0x16d6f, MF_UC_PUNCTUATION},
-                             {0x16d70, 0x16d79, MF_UC_NUMBER},
-                             {0x18cff, 0x18cff, MF_UC_LO},
-                             {0x1cc00, 0x1ccef, MF_UC_SYMBOL},
-                             {0x1ccf0, 0x1ccf9, MF_UC_NUMBER},
-                             {0x1cd00, 0x1ceb3, MF_UC_SYMBOL},
-                             {0x1e5d0, 0x1e5ed, MF_UC_LO},
-                             {0x1e5ee, 0x1e5ef, MF_UC_MARK},
-                             {0x1e5f0, 0x1e5f0, MF_UC_LO},
-                             {0x1e5f1, 0x1e5fa, MF_UC_NUMBER},
-                             {0x1e5ff, 0x1e5ff, MF_UC_PUNCTUATION},
-                             {0x1f8b2, 0x1f8bb, MF_UC_SYMBOL},
-                             {0x1f8c0, 0x1f8c1, MF_UC_SYMBOL},
-                             {0x1fa89, 0x1fa89, MF_UC_SYMBOL},
-                             {0x1fa8f, 0x1fa8f, MF_UC_SYMBOL},
-                             {0x1fabe, 0x1fabe, MF_UC_SYMBOL},
-                             {0x1fac6, 0x1fac6, MF_UC_SYMBOL},
-                             {0x1fadc, 0x1fadc, MF_UC_SYMBOL},
-                             {0x1fadf, 0x1fadf, MF_UC_SYMBOL},
-                             {0x1fae9, 0x1fae9, MF_UC_SYMBOL},
-                             {0x1fbcb, 0x1fbef, MF_UC_SYMBOL},
-                             {0x2ebf0, 0x2ee5d, MF_UC_LO}};
+/* Code points that Unicode 15.1 and 16 have added, and the bits of their categories. */
+static const range late[] = {
+    {0x897, 0x897, 1 << 6},      {0x1b4e, 0x1b4f, 1 << 18},   {0x1b7f, 0x1b7f, 1 << 18},
+    {0x1c89, 0x1c89, 1 << 1},    {0x1c8a, 0x1c8a, 1 << 2},    {0x2427, 0x2429, 1 << 22},
+    {0x2ffc, 0x2fff, 1 << 22},   {0x31e4, 0x31e5, 1 << 22},   {0x31ef, 0x31ef, 1 << 22},
+    {0xa7cb, 0xa7cc, 1 << 1},    {0xa7cd, 0xa7cd, 1 << 2},    {0xa7da, 0xa7da, 1 << 1},
+    {0xa7db, 0xa7db, 1 << 2},    {0xa7dc, 0xa7dc, 1 << 1},    {0x105c0, 0x105f3, 1 << 5},
+    {0x10d40, 0x10d49, 1 << 9},  {0x10d4a, 0x10d4d, 1 << 5},  {0x10d4e, 0x10d4e, 1 << 4},
+    {0x10d4f, 0x10d4f, 1 << 5},  {0x10d50, 0x10d65, 1 << 1},  {0x10d69, 0x10d6d, 1 << 6},
+    {0x10d6e, 0x10d6e, 1 << 13}, {0x10d6f, 0x10d6f, 1 << 4},  {0x10d70, 0x10d85, 1 << 2},
+    {0x10d8e, 0x10d8f, 1 << 19}, {0x10ec2, 0x10ec4, 1 << 5},  {0x10efc, 0x10efc, 1 << 6},
+    {0x11380, 0x11389, 1 << 5},  {0x1138b, 0x1138b, 1 << 5},  {0x1138e, 0x1138e, 1 << 5},
+    {0x11390, 0x113b5, 1 << 5},  {0x113b7, 0x113b7, 1 << 5},  {0x113b8, 0x113ba, 1 << 7},
+    {0x113bb, 0x113c0, 1 << 6},  {0x113c2, 0x113c2, 1 << 7},  {0x113c5, 0x113c5, 1 << 7},
+    {0x113c7, 0x113ca, 1 << 7},  {0x113cc, 0x113cd, 1 << 7},  {0x113ce, 0x113ce, 1 << 6},
+    {0x113cf, 0x113cf, 1 << 7},  {0x113d0, 0x113d0, 1 << 6},  {0x113d1, 0x113d1, 1 << 5},
+    {0x113d2, 0x113d2, 1 << 6},  {0x113d3, 0x113d3, 1 << 5},  {0x113d4, 0x113d5, 1 << 18},
+    {0x113d7, 0x113d8, 1 << 18}, {0x113e1, 0x113e2, 1 << 6},  {0x116d0, 0x116e3, 1 << 9},
+    {0x11bc0, 0x11be0, 1 << 5},  {0x11be1, 0x11be1, 1 << 18}, {0x11bf0, 0x11bf9, 1 << 9},
+    {0x11f5a, 0x11f5a, 1 << 6},  {0x13460, 0x143fa, 1 << 5},  {0x16100, 0x1611d, 1 << 5},
+    {0x1611e, 0x16129, 1 << 6},  {0x1612a, 0x1612c, 1 << 7},  {0x1612d, 0x1612f, 1 << 6},
+    {0x16130, 0x16139, 1 << 9},  {0x16d40, 0x16d42, 1 << 4},  {0x16d43, 0x16d6a, 1 << 5},
+    {0x16d6b, 0x16d6c, 1 << 4},  {0x16d6d, 0x16d6f, 1 << 18}, {0x16d70, 0x16d79, 1 << 9},
+    {0x18cff, 0x18cff, 1 << 5},  {0x1cc00, 0x1ccef, 1 << 22}, {0x1ccf0, 0x1ccf9, 1 << 9},
+    {0x1cd00, 0x1ceb3, 1 << 22}, {0x1e5d0, 0x1e5ed, 1 << 5},  {0x1e5ee, 0x1e5ef, 1 << 6},
+    {0x1e5f0, 0x1e5f0, 1 << 5},  {0x1e5f1, 0x1e5fa, 1 << 9},  {0x1e5ff, 0x1e5ff, 1 << 18},
+    {0x1f8b2, 0x1f8bb, 1 << 22}, {0x1f8c0, 0x1f8c1, 1 << 22}, {0x1fa89, 0x1fa89, 1 << 22},
+    {0x1fa8f, 0x1fa8f, 1 << 22}, {0x1fabe, 0x1fabe, 1 << 22}, {0x1fac6, 0x1fac6, 1 << 22},
+    {0x1fadc, 0x1fadc, 1 << 22}, {0x1fadf, 0x1fadf, 1 << 22}, {0x1fae9, 0x1fae9, 1 << 22},
+    {0x1fbcb, 0x1fbef, 1 << 22}, {0x2ebf0, 0x2ee5d, 1 << 5}};
 
 /* Code points that are punctuation in Unicode 16, but not for BERT's pre-tokenizer. */
 static const range no_punctuation[] = {
@@ -97,6 +49,9 @@ static const range no_punctuation[] = {
     {0x11c41, 0x11c45, 1}, {0x11c70, 0x11c71, 1}, {0x11ef7, 0x11ef8, 1}, {0x11f43, 0x11f4f, 1},
     {0x11fff, 0x11fff, 1}, {0x12ff1, 0x12ff2, 1}, {0x16d6d, 0x16d6f, 1}, {0x16e97, 0x16e9a, 1},
     {0x16fe2, 0x16fe2, 1}, {0x1e5ff, 0x1e5ff, 1}, {0x1e95e, 0x1e95f, 1}};
+
+/* Numbers of Unicode 17, which Digits knows. */
+static const range late_number[] = {{0x11de0, 0x11de9, 1}, {0x16ff4, 0x16ff6, 1}};
 
 /* Marks without width (Mn) that BERT keeps. */
 static const range no_accent[] = {
@@ -172,11 +127,11 @@ static const range no_form[] = {
     {0x1e030, 0x1e06d, 1}, {0x1e08f, 0x1e08f, 1}, {0x1e130, 0x1e136, 1}, {0x1e2ae, 0x1e2ae, 1},
     {0x1e2ec, 0x1e2ef, 1}, {0x1e4ec, 0x1e4ef, 1}, {0x1f16c, 0x1f16c, 1}, {0x1fbf0, 0x1fbf9, 1}};
 
-/* Signs that belong to words, for example letters in circles. */
+/* Signs that belong to words, as letters in circles do. */
 static const range word_signs[] = {
     {0x24b6, 0x24e9, 1}, {0x1f130, 0x1f149, 1}, {0x1f150, 0x1f169, 1}, {0x1f170, 0x1f189, 1}};
 
-/* Code points whose lower case is newer than Unicode 15. */
+/* Lower case that is newer than Unicode 15. */
 static const range late_lower[] = {{0x1c89, 0x1c89, 1},    {0xa7cb, 0xa7cb, -42343},
                                    {0xa7cc, 0xa7cc, 1},    {0xa7ce, 0xa7ce, 1},
                                    {0xa7d2, 0xa7d2, 1},    {0xa7d4, 0xa7d4, 1},

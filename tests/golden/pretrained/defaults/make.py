@@ -22,7 +22,7 @@ from transformers import CONFIG_MAPPING, AutoModelForCausalLM
 FAMILIES = ["bert", "gpt2", "llama", "mixtral", "olmoe", "qwen2_moe", "qwen3_moe", "gpt_oss", "deepseek_v2", "deepseek_v3",
             "deepseek_v32", "dots1", "glm4_moe", "glm4_moe_lite", "hy_v3", "minimax_m2", "mistral", "qwen2", "qwen3", "sarvam_mla", "sarvam_moe",
             "seed_oss", "solar_open", "olmo2", "olmo3", "qwen3_next", "qwen3_5_moe_text", "flex_olmo", "granitemoe", "granitemoeshared", "smollm3", "hunyuan_v1_moe", "exaone_moe",
-            "afmoe", "aria_text", "dbrx", "llama4_text", "ernie4_5_moe", "flint", "glm_moe_dsa", "granitemoe_swa", "granitemoehybrid", "mistral4", "phimoe"]
+            "afmoe", "aria_text", "dbrx", "llama4_text", "ernie4_5_moe", "flint", "glm_moe_dsa", "granitemoe_swa", "granitemoehybrid", "mistral4", "phimoe", "lfm2_moe"]
 BASE = {f.name for f in dataclasses.fields(transformers.PreTrainedConfig)}
 
 

@@ -52,6 +52,8 @@ FAMILIES = {
     "granitemoeshared": SOFTMAX | dict(num_local_experts=5, shared_intermediate_size=14, embedding_multiplier=2.0),
     "hunyuan_v1_moe": HEAD | dict(num_experts=5, moe_topk=2),
     "hy_v3": HEAD | dict(moe_intermediate_size=12, num_experts=5, num_experts_per_tok=2),
+    "lfm2_moe": dict(num_hidden_layers=4, norm_eps=1e-3, moe_intermediate_size=12, num_dense_layers=1, conv_bias=True, num_experts=6,
+                     num_experts_per_tok=3, routed_scaling_factor=1.7, layer_types=["conv", "full_attention", "conv", "conv"]),
     "llama": HEAD | dict(attention_bias=True, mlp_bias=True),
     "llama4_text": HEAD | dict(num_hidden_layers=4, num_key_value_heads=2, intermediate_size=12, intermediate_size_mlp=20, num_local_experts=5, num_experts_per_tok=2,
                                interleave_moe_layer_step=2, attention_chunk_size=4, floor_scale=3, attn_scale=0.4, no_rope_layer_interval=3),

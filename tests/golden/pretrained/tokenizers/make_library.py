@@ -40,6 +40,7 @@ BERT = {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": Tr
 WORDS = {"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##", "max_input_chars_per_word": 100, "vocab": {n: i for i, n in enumerate(["[UNK]", "a", "x", "y", "xy", "\u1c8a", "##y"])}}
 OLD = [f"x{chr(c)}y" for c in (0x61D, 0x166D, 0x111C9, 0x2E43, 0x2E5D, 0xAFE, 0x1143E, 0x11A59, 0x1734, 0x1171E, 0xECE, 0x1E00C, 0x890, 0x8E2, 0x300, 0x2014, 0x5D0)] + ["\u1c89", "x\u1c89y"]
 FORMS = ["\u06eb\U00011839", "\u0612\U0001193d", "\u0954\u1ac4", "\U00010796", "\U0001fbf7", "o\u0308", "\U00011935\U00011930", "\U000105d2\u0307", "o\u1ac4\u0308", "\u0954\u06eb\u1ac4\u0612"]
+ONE = {"type": "WordLevel", "unk_token": "?", "vocab": {"?": 0}}
 CASES = [
     ("the same merge twice", {"model": bpe(["a", "b", "c", "ab", "bc", "abc"], ["a b", "b c", "a b"])}, ["abc", "ab", "bcab"]),
     ("bytes of a part of the characters", {"model": bpe(["<unk>", "a", "b", "<0xC3>", "<0xA9>"], byte_fallback=True, unk_token="<unk>", fuse_unk=True)}, ["a\U0001f600\u00e9b", "\U0001f600\u00e9\U0001f600a", "\u00e9\U0001f600", "\U0001f600\U0001f600\u00e9"]),
@@ -51,6 +52,9 @@ CASES = [
     ("BERT", {"normalizer": BERT, "pre_tokenizer": {"type": "BertPreTokenizer"}, "model": WORDS}, OLD),
     *[(form, {"normalizer": {"type": form}, "model": bpe(["?", *CHARS], unk_token="?")}, FORMS) for form in ("NFC", "NFD", "NFKC", "NFKD")],
     ("marks", {"normalizer": {"type": "StripAccents"}, "model": bpe(["?", *CHARS], unk_token="?")}, ["o\u0308o", "o\u1cf2o", "o\u0ebao", "o\U00011a57o", "o\u1ac4o"]),
+    ("punctuation that Unicode 16 has added", {"pre_tokenizer": {"type": "Whitespace"}, "model": ONE}, ["a\u1b7fa", "a\U000113d7a", "a\u1b7ea"]),
+    ("numbers of Unicode 17", {"pre_tokenizer": {"type": "Digits", "individual_digits": True}, "model": ONE}, ["a\U00011de05\U00016ff4a", "a\u0665a"]),
+    ("and in runs", {"pre_tokenizer": {"type": "Digits", "individual_digits": False}, "model": ONE}, ["a\U00011de05\U00016ff4a", "5\u0665"]),
     ("a word of its own", {"added_tokens": [{"id": 2, "content": "qq", "single_word": True, "lstrip": False, "rstrip": False, "normalized": False, "special": False}], "model": bpe(["?", "q"], unk_token="?")}, ["qq", "\u24b6qq", "qq\U0001f130", "\u1c89qq", "-qq-", "qq\u2460", "\U0001ccf0qq"]),
 ]
 

@@ -1,4 +1,4 @@
-"""Writes core/data/tokenizer/pretrained/versions_tables.h: what the parts of the library tokenizers take
+"""Writes lib/data/tokenizer/pretrained/versions_tables.h: what the parts of the library tokenizers take
 code points for. Each part has tables of its own age: regular expressions are of Unicode 16, marks,
 punctuation and normal forms of about Unicode 9. Made with tokenizers 0.23.3, from the repository's root:
 python3 tests/golden/pretrained/tokenizers/make_unicode.py
@@ -14,7 +14,7 @@ typedef struct range {
     int32_t value; /* not 0 */
 } range;
 """
-SETS = {"Lu": "MF_UC_LU", "Ll": "MF_UC_LL", "Lt": "MF_UC_LT", "Lm": "MF_UC_LM", "Lo": "MF_UC_LO", "M": "MF_UC_MARK", "N": "MF_UC_NUMBER", "P": "MF_UC_PUNCTUATION", "S": "MF_UC_SYMBOL"}
+CATEGORIES_OF_C = "Lu Ll Lt Lm Lo Mn Mc Me Nd Nl No Pc Pd Ps Pe Pi Pf Po Sm Sc Sk So".split()  # from bit 1 on, as io/unicode.h has them
 
 
 def categories():
@@ -89,19 +89,20 @@ def main():
     lib.utf8proc_category.argtypes = [ctypes.c_int32]
     cats = categories()
     late = {c: cats[c] for c in ALL if c in cats and lib.utf8proc_category(c) == 0}
-    group = lambda c: late[c] if late[c][0] == "L" else late[c][0]
-    print("/* versions_tables.h: made by tests/golden/pretrained/tokenizers/make_unicode.py. */", file=OUT)
+    print("/* versions_tables.h: written by tests/golden/pretrained/tokenizers/make_unicode.py. */", file=OUT)
     print(TYPES, file=OUT)
-    table("Code points that Unicode 15.1 and 16 have added.", "late", ranges(late, group), lambda k: SETS[k])
+    table("Code points that Unicode 15.1 and 16 have added, and the bits of their categories.", "late", ranges(late, lambda c: late[c]), lambda k: f"1 << {CATEGORIES_OF_C.index(k) + 1}")
     punctuation = {c for c in ALL if len(pre_tokenizers.BertPreTokenizer().pre_tokenize_str(f"a{chr(c)}b")) == 3}
     table("Code points that are punctuation in Unicode 16, but not for BERT's pre-tokenizer.", "no_punctuation", ranges({c for c in ALL if cats.get(c, "Cn")[0] == "P"} - punctuation))
+    numbers = {c for c in ALL if len(pre_tokenizers.Digits().pre_tokenize_str(f"a{chr(c)}b")) == 3}
+    table("Numbers of Unicode 17, which Digits knows.", "late_number", ranges({c for c in numbers if cats.get(c, "Cn")[0] != "N"}))
     accents = removed(bert(strip_accents=True))
     table("Marks without width (Mn) that BERT keeps.", "no_accent", ranges({c for c in ALL if cats.get(c) == "Mn"} - accents))
     marks = removed(normalizers.StripAccents())
     table("Marks that StripAccents keeps.", "no_mark", ranges({c for c in ALL if cats.get(c, "Cn")[0] == "M"} - marks))
     clean = removed(bert(clean_text=True))
-    table("Characters of format (Cf) that BERT keeps.", "no_control", ranges({c for c in ALL if cats.get(c) in ("Cf", "Co")} - clean))
-    table("Code points whose normal form or combining class is newer than the one of tokenizers.", "no_form", ranges(newer()))
+    table("Format characters (Cf) that BERT keeps.", "no_control", ranges({c for c in ALL if cats.get(c) in ("Cf", "Co")} - clean))
+    table("Code points whose normal form or combining class is newer than that of the\n * library tokenizers.", "no_form", ranges(newer()))
     t = Tokenizer(models.WordLevel({"?": 0}, unk_token="?"))
     t.add_tokens([AddedToken("qq", single_word=True, normalized=False)])
     signs = {c for c in ALL if cats.get(c, "Cn")[0] == "S" and 1 not in t.encode(chr(c) + "qq").ids}
@@ -109,6 +110,7 @@ def main():
     lower = {c: normalizers.Lowercase().normalize_str(chr(c)) for c in ALL}
     lower = {c: ord(s) for c, s in lower.items() if len(s) == 1 and ord(s) != c and (lib.utf8proc_tolower(c) != ord(s))}
     table("Lower case that is newer than Unicode 15.", "late_lower", ranges(lower, lambda c: lower[c] - c), str)
+    print("numbers that Digits does not know:", [hex(c) for c in ALL if cats.get(c, "Cn")[0] == "N" and c not in numbers])
     print("punctuation that is none in Unicode 16:", [hex(c) for c in punctuation if cats.get(c, "Cn")[0] != "P"])
     print("accents that are no Mn:", [hex(c) for c in accents if cats.get(c) != "Mn"])
     print("marks that are no M:", [hex(c) for c in marks if cats.get(c, "Cn")[0] != "M"])
