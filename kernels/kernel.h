@@ -381,6 +381,24 @@ typedef struct mf_update_args {
     const float *loss;
 } mf_update_args;
 
+/* One of several ranges that a kernel processes in one call. The factors are those of
+ * mf_update_args. */
+typedef struct mf_update_range {
+    int64_t first, count; /* in values, copies and gradients */
+    int64_t at[2];        /* first element in m, in v */
+    int64_t tile;         /* number of tiles of the ranges before this one */
+    double lr_scale, decay_scale;
+} mf_update_range;
+#define MF_UPDATE_TILE 4096 /* elements of a tile; the last tile of a range may have fewer */
+
+/* Adds a range to a table [n], behind which there is room for another one. */
+static inline void mf_update_range_add(mf_update_range *table, int64_t n, mf_update_range r)
+{
+    const mf_update_range *last = n > 0 ? &table[n - 1] : NULL;
+    r.tile = last ? last->tile + (last->count + MF_UPDATE_TILE - 1) / MF_UPDATE_TILE : 0;
+    table[n] = r;
+}
+
 /* The values for the update of a range, computed from values in memory of the device. */
 typedef struct mf_update_factors {
     double scale; /* factor on gradients; 0: the step is skipped */
@@ -442,7 +460,7 @@ static inline size_t mf_adafactor_work(int64_t groups, int64_t columns)
 
 /* Sizes of the work memory of sumsq, norm_backward and embedding_grad. */
 #define MF_SUMSQ_TILES 256
-#define MF_SUMSQ_WORK  (MF_SUMSQ_TILES * sizeof(double))
+#define MF_SUMSQ_WORK  (MF_SUMSQ_TILES * sizeof(double)) /* of one range */
 #define MF_NORM_TILES  16
 static inline size_t mf_norm_work(int64_t n)
 {
@@ -480,6 +498,25 @@ typedef struct mf_kernels {
     void (*sumsq_tiles)(const mf_kctx *x, int64_t total, int64_t first, int64_t count,
                         const float *a, int64_t *ret_tile, double *part);
 } mf_kernels;
+
+/* The arguments for range i alone of a call with several ranges. */
+static inline mf_adamw_args mf_adamw_range(const mf_adamw_args *a, int64_t i)
+{
+    const mf_update_range *r = &a->range[i];
+    mf_adamw_args one = *a;
+    one.range = NULL, one.count = r->count;
+    one.update.lr_scale = r->lr_scale, one.update.decay_scale = r->decay_scale;
+    one.value += r->first, one.grad += r->first, one.m += r->at[0], one.v += r->at[1];
+    if (a->copy) one.copy += r->first;
+    return one;
+}
+static inline mf_sumsq_args mf_sumsq_range(const mf_sumsq_args *a, int64_t i)
+{
+    mf_sumsq_args one = *a;
+    one.range = NULL, one.count = a->range[i].count;
+    one.a += a->range[i].first, one.add = a->add || i > 0;
+    return one;
+}
 
 /* MF_RUN(set, context, NAME, .field = value, ...) runs a kernel of a set; fields that are not
  * set are 0 or NULL. MF_FOUR: the elements of an array, for a field of four elements. */

@@ -75,14 +75,14 @@ static int run(const mf_call *call, unsigned axes, double scale)
     pass p[2];
     if (plan(call->in[0].shape, axes, p) == 1) {
         MF_RUN(k, &x, sum3, .outer = p[0].outer, .n = p[0].n, .inner = p[0].inner,
-               .scale = scale, .in = mf_call_f32(call, 0), .out = mf_call_out(call, 0),
-               .work = call->work);
+               .scale = scale, .type = mf_call_type(call->in), .in = call->in[0].data,
+               .out = mf_call_out(call, 0), .work = call->work);
         return MF_OK;
     }
     float *middle = call->work;
     void *rest = (char *)call->work + middle_bytes(p);
     MF_RUN(k, &x, sum3, .outer = p[0].outer, .n = p[0].n, .inner = p[0].inner, .scale = 1,
-           .in = mf_call_f32(call, 0), .out = middle, .work = rest);
+           .type = mf_call_type(call->in), .in = call->in[0].data, .out = middle, .work = rest);
     MF_RUN(k, &x, sum3, .outer = p[1].outer, .n = p[1].n, .inner = p[1].inner, .scale = scale,
            .in = middle, .out = mf_call_out(call, 0), .work = rest);
     return MF_OK;

@@ -334,8 +334,8 @@ static void mf_head_gradients(const mf_kctx *x, const mf_linear_cross_entropy_ar
     l.half = half && !p->dbias;
     mf_launch_loss_grad(x, l);
     if (!p->dbias) return;
-    MF_CUDA_RUN(x, sum3, .outer = 1, .n = rows, .inner = w.pitch, .scale = 1, .in = w.logits,
-                .out = w.dbias, .work = w.sum3);
+    MF_CUDA_RUN(x, sum3, .outer = 1, .n = rows, .inner = w.pitch, .scale = 1,
+                .type = MF_CAST_F32, .in = w.logits, .out = w.dbias, .work = w.sum3);
     MF_LAUNCH(mf_cu_add, MF_EACH_OF(p->vocab), x, x->fault, p->vocab, from == 0,
               (const float *)w.dbias, p->dbias);
     if (half) mf_launch_halve(x, rows, p->vocab, w.pitch, w.logits);

@@ -20,20 +20,67 @@ MF_INLINE mf_step_values mf_step_of(const mf_fault *fault, const mf_update_args 
     return v;
 }
 
-__global__ void __launch_bounds__(MF_THREADS)
-    mf_cu_adamw(const mf_fault *fault, int64_t n, mf_update_args args, float *value,
-                mf_bf16 *copy, const float *grad, float *m, float *v)
+/* AdamW for the elements first, first + stride, ... below n. */
+MF_INLINE void mf_adamw_part(const mf_step_values &f, const mf_update_args &args, int64_t first,
+                             int64_t stride, int64_t n, float *value, mf_bf16 *copy,
+                             const float *grad, float *m, float *v)
 {
-    const mf_step_values f = mf_step_of(fault, args);
     const float fresh1 = (float)(1 - args.beta1), fresh2 = (float)(1 - args.beta2);
     const float eps = (float)args.eps;
-    for (int64_t i = mf_thread(); f.scale != 0 && i < n; i += mf_threads()) {
+    for (int64_t i = first; f.scale != 0 && i < n; i += stride) {
         const float at = value[i], g = f.scale * grad[i] + f.l2 * at;
         const float mi = m[i] + fresh1 * (g - m[i]), vi = v[i] + fresh2 * (g * g - v[i]);
         const float step = mi * f.correction1 / (sqrtf(vi * f.correction2) + eps);
         const float next = at - f.lr * (step + f.weight_decay * at);
         m[i] = mi, v[i] = vi, value[i] = next;
         if (copy) copy[i] = mf_bf16_from_f32(next);
+    }
+}
+
+__global__ void __launch_bounds__(MF_THREADS)
+    mf_cu_adamw(const mf_fault *fault, int64_t n, mf_update_args args, float *value,
+                mf_bf16 *copy, const float *grad, float *m, float *v)
+{
+    mf_adamw_part(mf_step_of(fault, args), args, mf_thread(), mf_threads(), n, value, copy,
+                  grad, m, v);
+}
+
+/* The last range of a table that begins at or before a tile. */
+MF_INLINE int64_t mf_range_of_tile(const mf_update_range *range, int64_t ranges, int64_t tile)
+{
+    int64_t low = 0, high = ranges;
+    while (high - low > 1) {
+        const int64_t middle = (low + high) / 2;
+        if (range[middle].tile <= tile)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* All ranges of a table: a block has tiles in turn. An element is updated as mf_cu_adamw does
+ * it, so one launch has the bits of one for each range. */
+__global__ void __launch_bounds__(MF_THREADS)
+    mf_cu_adamw_ranges(const mf_fault *fault, int64_t ranges, const mf_update_range *range,
+                       mf_update_args args, float *value, mf_bf16 *copy, const float *grad,
+                       float *m, float *v)
+{
+    mf_step_values f = {};
+    int64_t now = -1;
+    for (int64_t tile = blockIdx.x;; tile += gridDim.x) {
+        const int64_t i = mf_range_of_tile(range, ranges, tile);
+        const mf_update_range r = range[i];
+        const int64_t from = (tile - r.tile) * MF_UPDATE_TILE, end = from + MF_UPDATE_TILE;
+        if (from >= r.count && i == ranges - 1) return;
+        if (i != now) {
+            args.lr_scale = r.lr_scale, args.decay_scale = r.decay_scale;
+            f = mf_step_of(fault, args);
+            now = i;
+        }
+        mf_adamw_part(f, args, from + threadIdx.x, MF_THREADS, end < r.count ? end : r.count,
+                      value + r.first, copy ? copy + r.first : NULL, grad + r.first,
+                      m + r.at[0], v + r.at[1]);
     }
 }
 
@@ -221,7 +268,12 @@ static inline dim3 mf_update_grid(int64_t n)
 
 extern "C" void mf_cuda_adamw(const mf_kctx *x, const mf_adamw_args *a)
 {
-    if (a->count > 0)
+    const int64_t tiles = a->count / MF_UPDATE_TILE + a->ranges;
+    if (a->range && a->ranges > 0)
+        MF_LAUNCH(mf_cu_adamw_ranges, mf_update_grid(tiles * MF_THREADS), dim3(MF_THREADS), 0,
+                  x, x->fault, a->ranges, a->range, a->update, a->value, a->copy, a->grad, a->m,
+                  a->v);
+    else if (a->count > 0)
         MF_LAUNCH(mf_cu_adamw, mf_update_grid(a->count), dim3(MF_THREADS), 0, x, x->fault,
                   a->count, a->update, a->value, a->copy, a->grad, a->m, a->v);
 }

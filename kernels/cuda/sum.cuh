@@ -53,9 +53,9 @@ template <class C> MF_INLINE int64_t mf_summed_column(int64_t n)
 }
 
 /* One partial sum of column i of matrix o: over chunk c, which has `chunk` rows. */
-template <class C>
+template <class C, class T>
 __global__ void __launch_bounds__(MF_THREADS)
-    mf_cu_sum3_columns(int64_t n, int64_t inner, int64_t chunk, double scale, const float *in,
+    mf_cu_sum3_columns(int64_t n, int64_t inner, int64_t chunk, double scale, const T *in,
                        float *out, double *work)
 {
     const int64_t i = mf_my_column<C>(), of = mf_summed_column<C>(inner);
@@ -81,9 +81,9 @@ __global__ void __launch_bounds__(MF_THREADS)
 }
 
 /* The same where a row of n numbers is one sum: a warp or a block each chunk. */
-template <int W>
+template <int W, class T>
 __global__ void __launch_bounds__(MF_THREADS)
-    mf_cu_sum3_rows(int64_t outer, int64_t n, int64_t chunk, double scale, const float *in,
+    mf_cu_sum3_rows(int64_t outer, int64_t n, int64_t chunk, double scale, const T *in,
                     float *out, double *work)
 {
     const int64_t chunks = n > chunk ? (n + chunk - 1) / chunk : 1, r = mf_my_row<W>();
@@ -92,7 +92,7 @@ __global__ void __launch_bounds__(MF_THREADS)
     const int64_t end = (c + 1) * chunk < n ? (c + 1) * chunk : n;
     double sum = 0;
     for (int64_t j = c * chunk + mf_my_lane<W>(); j < end; j += W)
-        sum += in[o * n + j];
+        sum += mf_get(in + o * n + j);
     sum = mf_row<W, mf_add>(sum);
     if (mf_my_lane<W>() > 0) return;
     if (work)
@@ -171,29 +171,33 @@ extern "C" void mf_cuda_sum3(const mf_kctx *x, const mf_sum3_args *a)
                   chunks = a->n > chunk ? (a->n + chunk - 1) / chunk : 1;
     double *parts = chunks > 1 ? (double *)a->work : NULL;
     if (a->outer * a->inner <= 0) return;
-    if (a->inner == 1)
-        mf_by_width(a->n < chunk ? a->n : chunk, [&](auto w) {
-            typedef decltype(w) width;
-            MF_LAUNCH(mf_cu_sum3_rows<width::threads>, width::grid(a->outer * chunks),
-                      dim3(MF_THREADS), 0, x, a->outer, a->n, chunk, a->scale, a->in, a->out,
-                      parts);
-        });
-    else
-        mf_by_columns(
-            a->inner % 4 == 0 && mf_aligned(MF_CAST_F32, a->in), a->inner, [&](auto columns) {
-                typedef decltype(columns) C;
-                for (int64_t o = 0; o < a->outer; o += MF_MOST_Z) {
-                    /* As many blocks as run at once: each has the other chunks in turn. */
-                    dim3 grid(mf_grid(a->inner, C::all).x, 1, mf_most_z(a->outer - o));
-                    const int64_t most =
-                        1 + 16 * (int64_t)mf_cuda_processors / ((int64_t)grid.x * grid.z);
-                    grid.y = mf_most_z(chunks < most ? chunks : most);
-                    MF_LAUNCH(mf_cu_sum3_columns<C>, grid, dim3(MF_THREADS), 0, x, a->n,
-                              a->inner, chunk, a->scale, a->in + o * a->n * a->inner,
-                              a->out + o * a->inner,
-                              parts ? parts + o * chunks * a->inner : NULL);
-                }
+    mf_by_type(a->type, [&](auto of) {
+        typedef decltype(of) T;
+        const T *in = (const T *)a->in;
+        if (a->inner == 1)
+            mf_by_width(a->n < chunk ? a->n : chunk, [&](auto w) {
+                typedef decltype(w) width;
+                MF_LAUNCH((mf_cu_sum3_rows<width::threads, T>), width::grid(a->outer * chunks),
+                          dim3(MF_THREADS), 0, x, a->outer, a->n, chunk, a->scale, in, a->out,
+                          parts);
             });
+        else
+            mf_by_columns(
+                a->inner % 4 == 0 && mf_aligned(a->type, in), a->inner, [&](auto columns) {
+                    typedef decltype(columns) C;
+                    for (int64_t o = 0; o < a->outer; o += MF_MOST_Z) {
+                        /* As many blocks as run at once: each has the other chunks in turn. */
+                        dim3 grid(mf_grid(a->inner, C::all).x, 1, mf_most_z(a->outer - o));
+                        const int64_t most =
+                            1 + 16 * (int64_t)mf_cuda_processors / ((int64_t)grid.x * grid.z);
+                        grid.y = mf_most_z(chunks < most ? chunks : most);
+                        MF_LAUNCH((mf_cu_sum3_columns<C, T>), grid, dim3(MF_THREADS), 0, x,
+                                  a->n, a->inner, chunk, a->scale, in + o * a->n * a->inner,
+                                  a->out + o * a->inner,
+                                  parts ? parts + o * chunks * a->inner : NULL);
+                    }
+                });
+    });
     if (parts)
         MF_LAUNCH(mf_cu_sum3_finish, mf_grid(a->outer * a->inner, MF_THREADS), dim3(MF_THREADS),
                   0, x, a->outer, chunks, a->inner, a->scale, parts, a->out);
@@ -213,8 +217,57 @@ extern "C" void mf_cuda_group_sum(const mf_kctx *x, const mf_group_sum_args *a)
     });
 }
 
+/* The same tiles for each range of a table, blockIdx.y. */
+__global__ void __launch_bounds__(MF_THREADS)
+    mf_cu_sumsq_ranges(int64_t ranges, const mf_update_range *range, const float *a,
+                       double *work)
+{
+    for (int64_t r = blockIdx.y; r < ranges; r += gridDim.y) {
+        const float *from = a + range[r].first;
+        const int64_t n = range[r].count;
+        double sum = 0;
+        for (int64_t i = mf_thread(); i < n; i += mf_threads())
+            sum += (double)from[i] * from[i];
+        sum = mf_row<MF_THREADS, mf_add>(sum);
+        if (threadIdx.x == 0) work[r * MF_SUMSQ_TILES + blockIdx.x] = sum;
+    }
+}
+/* One block: a warp each range in turn, with the sums of mf_row in their order; then one thread
+ * adds the ranges. So the bits are those of a call for each range. */
+__global__ void __launch_bounds__(MF_THREADS)
+    mf_cu_sumsq_ranges_finish(int64_t ranges, bool add, double *work, double *sum)
+{
+    constexpr int PARTS = MF_SUMSQ_TILES / MF_WARP;
+    const int lane = (int)threadIdx.x % MF_WARP;
+    for (int64_t r = threadIdx.x / MF_WARP; r < ranges; r += MF_THREADS / MF_WARP) {
+        double *of = work + r * MF_SUMSQ_TILES, total = 0;
+        MF_UNROLL
+        for (int i = 0; i < PARTS; i++) {
+            const double part = mf_warp<mf_add>(of[i * MF_WARP + lane]);
+            if (lane % PARTS == i) total = part;
+        }
+        MF_UNROLL
+        for (int d = PARTS / 2; d > 0; d >>= 1)
+            total += __shfl_xor_sync(MF_ALL_LANES, total, d);
+        if (lane == 0) of[0] = total;
+    }
+    __syncthreads();
+    if (threadIdx.x > 0) return;
+    double total = add ? sum[0] : 0;
+    for (int64_t r = 0; r < ranges; r++)
+        total = add || r > 0 ? total + work[r * MF_SUMSQ_TILES] : work[r * MF_SUMSQ_TILES];
+    sum[0] = total;
+}
 extern "C" void mf_cuda_sumsq(const mf_kctx *x, const mf_sumsq_args *a)
 {
+    if (a->range && a->ranges > 0) {
+        const unsigned by = a->ranges < 0xffff ? (unsigned)a->ranges : 0xffffu;
+        MF_LAUNCH(mf_cu_sumsq_ranges, dim3(MF_SUMSQ_TILES, by), dim3(MF_THREADS), 0, x,
+                  a->ranges, a->range, a->a, (double *)a->work);
+        MF_LAUNCH(mf_cu_sumsq_ranges_finish, dim3(1), dim3(MF_THREADS), 0, x, a->ranges, a->add,
+                  (double *)a->work, a->sum);
+        return;
+    }
     MF_LAUNCH(mf_cu_sumsq, dim3(MF_SUMSQ_TILES), dim3(MF_THREADS), 0, x, a->count, a->a,
               (double *)a->work);
     MF_LAUNCH(mf_cu_sumsq_finish, dim3(1), dim3(MF_SUMSQ_TILES), 0, x, a->add,

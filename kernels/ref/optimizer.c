@@ -6,6 +6,11 @@
 
 void mf_ref_adamw(const mf_kctx *x, const mf_adamw_args *a)
 {
+    for (int64_t i = 0; a->range && i < a->ranges; i++) {
+        const mf_adamw_args one = mf_adamw_range(a, i);
+        mf_ref_adamw(x, &one);
+    }
+    if (a->range) return;
     const mf_update_factors f = mf_update_resolve(x, &a->update);
     for (int64_t i = 0; f.scale != 0 && i < a->count; i++) {
         double g = f.scale * a->grad[i] + f.l2 * a->value[i];
@@ -105,7 +110,11 @@ void mf_ref_adafactor(const mf_kctx *x, const mf_adafactor_args *a)
 
 void mf_ref_sumsq(const mf_kctx *x, const mf_sumsq_args *a)
 {
-    (void)x;
+    for (int64_t i = 0; a->range && i < a->ranges; i++) {
+        const mf_sumsq_args one = mf_sumsq_range(a, i);
+        mf_ref_sumsq(x, &one);
+    }
+    if (a->range) return;
     double total = 0;
     for (int64_t i = 0; i < a->count; i++)
         total += (double)a->a[i] * a->a[i];

@@ -35,7 +35,7 @@ void mf_ref_sum3(const mf_kctx *x, const mf_sum3_args *a)
         for (int64_t i = 0; i < a->inner; i++) {
             double sum = 0;
             for (int64_t j = 0; j < a->n; j++)
-                sum += a->in[(o * a->n + j) * a->inner + i];
+                sum += ref_load(a->type, a->in, (o * a->n + j) * a->inner + i);
             a->out[o * a->inner + i] = (float)(a->scale * sum);
         }
 }

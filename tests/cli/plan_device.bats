@@ -91,11 +91,11 @@ token_bound() {
 
 @test "bytes and launches of a step and of a token are within their bounds" {
     planned "$srcdir/bench/gpt2.ini" --set train.dtype=bf16 --set train.batch=16 --set model.seq=1024
-    bound bytes 82.2e9 54e9
-    bound launches 808 390
+    bound bytes 67.4e9 54e9
+    bound launches 544 390
     planned "$srcdir/bench/lamoe.ini" --set train.dtype=bf16 --set train.batch=32
     bound bytes 22.95e9 19.5e9
-    bound launches 587 420
+    bound launches 560 420
     token_bound 194 34
     # 7 G parameters, 64 experts of which a token uses 8
     planned default --set train.dtype=bf16 --set train.batch=1 --set model.dim=2048 --set model.layers=16 \

@@ -57,6 +57,8 @@ kernel() {
         echo "$1: found by the emulator${what%: }"
     elif said '^not ok .*off by' >/dev/null; then
         echo "$1: found by numbers: $(said '^not ok .*off by' | grep -o 'off by [^,]*')"
+    elif said '^not ok .*Assertion' >/dev/null; then
+        echo "$1: found by a case: $(said '^not ok .*Assertion' | sed 's/.*Assertion//')"
     elif said '^1\.\.' >/dev/null; then
         echo "$1: NOT FOUND"
         return 1

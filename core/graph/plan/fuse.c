@@ -1,10 +1,15 @@
-/* graph/plan/fuse.c: on a device whose gemms have an epilogue, the first gemm of gated experts
- * and its activation become one node, so that the activation needs no pass over memory.
+/* graph/plan/fuse.c: on a device, nodes that only move memory become parts of others. This is
+ * done when a graph is finished, because gradients, recomputation and the host support only the
+ * separate ops. Results have the same bits.
  *
- * This is done when a graph is finished, because gradients, recomputation and the host support
- * only the two separate ops. The gemm's node gets the activation's output as its second output,
- * and the activation's node is dead. Where a gemm does not fit the device's epilogue, the new
- * op launches the two kernels of the separate ops, so results are the same. */
+ * Casts: a gemm that only casts to bf16 read writes bf16; bf16 that was cast to f32 is not cast
+ * back; sums read bf16. A cast that is not needed any more has no memory: its output is another
+ * handle of its input.
+ *
+ * Activations: where gemms have an epilogue, the node of the first gemm of gated experts gets
+ * the activation's output as its second output, and the activation's node is dead. If a gemm
+ * does not fit the epilogue, the new op launches the two kernels of the separate ops. */
+#include "graph/third_party.h"
 #include "graph/internal.h"
 
 #include "graph/device/device.h"
@@ -75,5 +80,58 @@ void mf_graph_fuse(mf_graph *g)
         act->out[0]->node = i;
         act->dead = true;
         g->dead++;
+    }
+}
+
+/* ---- casts ---- */
+
+static bool casts_to(const mf_node *node, mf_dtype type)
+{
+    return mf_opdef_role(node->op) == MF_ROLE_CAST && node->out[0]->dtype == type;
+}
+
+/* Returns the bf16 value of which t is the cast to f32; NULL: t is none. */
+static mf_tensor *before_cast(const mf_graph *g, const mf_tensor *t)
+{
+    const mf_tensor *owner = mf_owner(t);
+    const mf_node *node = owner->node >= 0 ? g->nodes[owner->node] : NULL;
+    if (!node || !casts_to(node, MF_F32) || mf_tensor_is_stored(node->in[0])) return NULL;
+    return node->in[0]->dtype == MF_BF16 ? node->in[0] : NULL;
+}
+
+/* Whether t is computed by a gemm of bf16, and only casts to bf16 read it. */
+static bool may_be_bf16(const mf_graph *g, const mf_tensor *t)
+{
+    const mf_node *gemm = t->node >= 0 ? g->nodes[t->node] : NULL;
+    if (!gemm || gemm->backward || gemm->n_out != 1 || !(gemm->op->flags & MF_OP_GEMM) ||
+        mf_op_is_third_party(g, gemm->op) || gemm->in[X]->dtype != MF_BF16 ||
+        mf_tensor_is_stored(gemm->in[W]) || t->alias || t->keep || t->kind != MF_TENSOR_VALUE)
+        return false;
+    for (int i = t->node + 1; i < g->n_nodes; i++) {
+        const mf_node *node = g->nodes[i];
+        for (int j = 0; !node->dead && j < node->n_in; j++)
+            if (node->in[j] && mf_owner(node->in[j]) == t &&
+                (node->in[j] != t || !casts_to(node, MF_BF16)))
+                return false;
+    }
+    return true;
+}
+
+void mf_graph_fuse_casts(mf_graph *g)
+{
+    const mf_opdef *sum = g->ops->find("sum"), *sum_to = g->ops->find("sum_to");
+    for (int i = 0; mf_graph_device_kernels(g) && i < g->n_nodes; i++) {
+        mf_node *node = g->nodes[i];
+        if (node->dead || node->n_in < 1 || !node->in[0]) continue;
+        mf_tensor *in = node->in[0], *out = node->out[0], *from = before_cast(g, in);
+        if ((node->op == sum || node->op == sum_to) && !node->backward && from &&
+            mf_shape_equal(from->shape, in->shape))
+            node->in[0] = from;
+        if (!casts_to(node, MF_BF16) || out->keep || out->kind != MF_TENSOR_VALUE) continue;
+        if (!from && may_be_bf16(g, in)) in->dtype = MF_BF16;
+        if (in->dtype == MF_BF16 && !mf_tensor_is_stored(in)) from = in;
+        if (!from) continue;
+        out->alias = mf_owner(from);
+        out->node = from->node;
     }
 }

@@ -50,6 +50,10 @@ typedef struct mf_optim_method {
     size_t (*work)(const mf_matrices *all); /* returns the bytes of work memory for one call of
                                              * `param`; NULL: 0 */
     void (*range)(const mf_optim_launch *l, const mf_optim_range *r);
+    /* Like `range` for each range of a table that the device reads. NULL: there is no kernel
+     * for this, or `whole` is set. */
+    void (*ranges)(const mf_optim_launch *l, const mf_update_range *r, int64_t n,
+                   int64_t total);
     /* r [n]: the ranges of the parameter; at least one of them is not frozen */
     void (*param)(const mf_optim_launch *l, const mf_param *p, const mf_optim_range *r, int n);
 } mf_optim_method;

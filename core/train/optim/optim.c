@@ -23,8 +23,12 @@ struct mf_optim {
     int n, room;
     uint64_t refreshes;
     mf_device *device;
-    /* device memory: scratch of sumsq, the sum, the numbers of a step, work memory of
-     * the method */
+    /* The ranges that are not frozen, for kernels that process all of them: on the host, and in
+     * device memory, behind which is the scratch of sumsq. They have `trained` elements. */
+    mf_update_range *listed, *table;
+    int64_t n_table, trained;
+    int table_room;
+    /* device memory: the sum, the numbers of a step, work memory of the method */
     char *block;
     mf_update_now sent;       /* host memory of the numbers while they are copied to block */
     const mf_update_now *now; /* the numbers, in block or in memory of the caller */
@@ -32,7 +36,7 @@ struct mf_optim {
 };
 
 enum {
-    SUM_AT = MF_SUMSQ_WORK,
+    SUM_AT = 0,
     NOW_AT = SUM_AT + 64,
     WORK_AT = NOW_AT + (sizeof(mf_update_now) + 63) / 64 * 64
 };
@@ -64,6 +68,43 @@ static int add(mf_optim *o, const mf_optim_range *r)
     }
     o->ranges[o->n++] = *r;
     return MF_OK;
+}
+
+/* Makes room for the table. Launches that read the old one may be queued. */
+static int grow_table(mf_optim *o)
+{
+    const size_t n = (size_t)o->room, each = sizeof *o->table + MF_SUMSQ_WORK;
+    void *block = NULL;
+    int rc = mf_device_wait(o->device);
+    mf_device_free(o->device, o->table);
+    mf_free(o->listed);
+    o->table = NULL;
+    o->listed = mf_alloc(n + 1, sizeof *o->listed);
+    if (rc == MF_OK) rc = o->listed ? mf_device_alloc(o->device, n * each, &block) : MF_ENOMEM;
+    o->table = block;
+    o->table_room = rc == MF_OK ? o->room : 0;
+    return rc;
+}
+
+/* Writes the table of ranges to the device, behind the launches that are queued. */
+static int put_table(mf_optim *o)
+{
+    int rc = o->table_room < o->room ? grow_table(o) : MF_OK;
+    o->n_table = o->trained = 0;
+    for (int i = 0; rc == MF_OK && i < o->n; i++) {
+        const mf_optim_range *r = &o->ranges[i];
+        if (r->frozen) continue;
+        mf_update_range_add(o->listed, o->n_table++,
+                            (mf_update_range){.first = r->first,
+                                              .count = r->count,
+                                              .at = {r->at[0], r->at[1]},
+                                              .lr_scale = r->lr_scale,
+                                              .decay_scale = r->decay});
+        o->trained += r->count;
+    }
+    if (rc != MF_OK || o->n_table == 0) return rc;
+    return mf_device_write_now(o->device, o->table, o->listed,
+                               (size_t)o->n_table * sizeof *o->table);
 }
 
 uint64_t mf_optim_refreshes(const mf_optim *o)
@@ -100,7 +141,7 @@ int mf_optim_refresh(mf_optim *o)
             rc = add(o, &r);
         }
     }
-    return rc;
+    return rc == MF_OK ? put_table(o) : rc;
 }
 
 /* Returns the shapes of the moments of p, and whether the store has these moments. */
@@ -188,6 +229,8 @@ void mf_optim_free(mf_optim *o)
 {
     if (!o) return;
     mf_device_free(o->device, o->block);
+    mf_device_free(o->device, o->table);
+    mf_free(o->listed);
     mf_free(o->ranges);
     mf_free(o);
 }
@@ -214,16 +257,10 @@ int mf_optim_measure(mf_optim *o)
 {
     const mf_kernels *k = mf_device_kernels(o->device, NULL);
     const mf_kctx x = mf_device_context(o->device);
-    const float *grad = mf_store_grads(o->store);
-    bool add = false;
-    for (int i = 0; i < o->n; i++) {
-        const mf_optim_range *r = &o->ranges[i];
-        if (r->frozen) continue;
-        MF_RUN(k, &x, sumsq, .count = r->count, .a = grad + r->first, .add = add,
-               .sum = o->sumsq, .work = o->block);
-        add = true;
-    }
-    return add ? MF_OK : mf_device_zero(o->device, o->sumsq, sizeof *o->sumsq);
+    if (o->n_table == 0) return mf_device_zero(o->device, o->sumsq, sizeof *o->sumsq);
+    MF_RUN(k, &x, sumsq, .count = o->trained, .ranges = o->n_table, .range = o->table,
+           .a = mf_store_grads(o->store), .sum = o->sumsq, .work = o->table + o->table_room);
+    return MF_OK;
 }
 
 /* Copies the numbers of a step to the device, unless the caller copies
@@ -303,7 +340,10 @@ int mf_optim_update(mf_optim *o, const mf_optim_step *s)
     int rc = mf_store_flush(o->store), shards;
     const mf_shard *shard = mf_store_shards(o->store, &shards);
     if (rc == MF_OK) rc = send_now(o, s);
-    for (int i = 0, n; rc == MF_OK && i < o->n; i += n) {
+    const bool at_once = !shard && o->method->ranges;
+    if (rc == MF_OK && at_once && o->n_table > 0)
+        o->method->ranges(&l, o->table, o->n_table, o->trained);
+    for (int i = 0, n; rc == MF_OK && !at_once && i < o->n; i += n) {
         const mf_optim_range *r = &o->ranges[i];
         n = r->whole ? ranges_of(o, i) : 1;
         if (!any_trained(r, n)) continue;

@@ -87,6 +87,11 @@ static void adamw_bf16_tile(void *arg, int64_t tile)
  * root and one division. */
 void MF_SIMD(adamw)(const mf_kctx *x, const mf_adamw_args *a)
 {
+    for (int64_t i = 0; a->range && i < a->ranges; i++) {
+        const mf_adamw_args one = mf_adamw_range(a, i);
+        MF_SIMD(adamw)(x, &one);
+    }
+    if (a->range) return;
     const mf_update_factors f = mf_update_resolve(x, &a->update);
     range p = {.count = a->count,
                .per = ROWS_TILE,
@@ -262,6 +267,11 @@ void MF_SIMD(sumsq_tiles)(const mf_kctx *x, int64_t total, int64_t first, int64_
 
 void MF_SIMD(sumsq)(const mf_kctx *x, const mf_sumsq_args *a)
 {
+    for (int64_t i = 0; a->range && i < a->ranges; i++) {
+        const mf_sumsq_args one = mf_sumsq_range(a, i);
+        MF_SIMD(sumsq)(x, &one);
+    }
+    if (a->range) return;
     double *part = a->work, total = 0;
     const int64_t per = sumsq_per(a->count);
     int64_t tiles = (a->count + per - 1) / per;

@@ -1,12 +1,15 @@
 /* fuse: on a device whose gemms have an epilogue, the gemm of gated experts and its activation
- * become one node. The device of this test has no epilogue: its set of kernels only claims to
- * have one. */
+ * become one node; on every device, casts that change no bit have no node. The device of this
+ * test has no epilogue: its set of kernels only claims to have one. */
 #include "check_main.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "graph/graph.h"
+#include "kernels/bf16.h"
+#include "ops/gemm.h"
 #include "ops/ops.h"
 #include "tests/lib/device.h"
 
@@ -76,11 +79,68 @@ START_TEST(an_activation_for_metrics_is_a_node_of_its_own)
 }
 END_TEST
 
+/* ---- casts ---- */
+
+enum { NONE, OTHER_READER, KEPT, F32_GEMM, CAST_KEPT }; /* why a cast is needed */
+
+/* Computes what queries of attention and their gradients go through: a gemm whose f32 is cast
+ * to bf16, that bf16 as f32, its sum, and the cast back, which a gemm reads. Returns the number
+ * of nodes that no step runs. */
+static int casts_on(mf_device *d, int why, float y[28])
+{
+    mf_graph *g = mf_graph_new(&(mf_graph_options){.device = d, .bf16 = true});
+    float numbers[32];
+    for (int i = 0; i < 32; i++)
+        numbers[i] = 1 / (float)(i + 3);
+    mf_tensor *x = mf_graph_const(g, MF_F32, mf_shape2(4, 8), numbers),
+              *w = mf_graph_const(g, MF_F32, mf_shape2(4, 8), numbers), *other = NULL;
+    mf_graph_set_bf16(g, why != F32_GEMM);
+    mf_tensor *h = mf_linear_as(g, x, w, NULL, MF_F32);
+    mf_graph_set_bf16(g, true);
+    mf_tensor *h16 = mf_cast(g, h, MF_BF16), *h32 = mf_cast(g, h16, MF_F32),
+              *sum = mf_sum(g, h32, 1u, false),
+              *again = mf_cast(g, mf_reshape(g, h32, mf_shape2(2, 8)), MF_BF16),
+              *out = mf_linear_as(g, again, w, NULL, MF_F32);
+    if (why == OTHER_READER) other = mf_scale(g, h, 3);
+    if (why == KEPT) other = h;
+    if (why == CAST_KEPT) other = again;
+    if (other) mf_graph_keep(other);
+    mf_graph_keep(sum);
+    mf_graph_keep(out);
+    must(mf_graph_finish(g));
+    for (int run = 0; run < 2; run++)
+        must(mf_graph_run(g, &(mf_run){0}));
+    memset(y, 0, 28 * sizeof *y);
+    must(mf_tensor_read(sum, y, 0, 4 * sizeof *y));
+    must(mf_tensor_read(out, y + 4, 0, 8 * sizeof *y));
+    if (other)
+        must(mf_tensor_read(other, y + 12, 0, 16 * (why == CAST_KEPT ? sizeof(mf_bf16) : 4)));
+    mf_graph_info info;
+    mf_graph_get_info(g, &info);
+    mf_graph_free(g);
+    return info.dead;
+}
+
+START_TEST(casts_that_change_no_bit_are_not_run)
+{
+    static const int dead[] = {
+        [NONE] = 4, [OTHER_READER] = 3, [KEPT] = 3, [F32_GEMM] = 3, [CAST_KEPT] = 1};
+    float on_host[28], y[28];
+    for (int why = NONE; why <= CAST_KEPT; why++) {
+        ck_assert_int_eq(casts_on(NULL, why, on_host), 0);
+        ck_assert_float_ne(on_host[4], 0);
+        ck_assert_int_eq(casts_on(mf_test_device(), why, y), dead[why]);
+        ck_assert_mem_eq(y, on_host, sizeof y);
+    }
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("fuse");
     TCase *c = tcase_create("fuse");
     tcase_add_test(c, an_activation_for_metrics_is_a_node_of_its_own);
+    tcase_add_test(c, casts_that_change_no_bit_are_not_run);
     suite_add_tcase(s, c);
     return s;
 }

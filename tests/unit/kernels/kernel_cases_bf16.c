@@ -1,7 +1,9 @@
 /* Cases of check_kernels: kernels on bf16 arrays. Results are compared as f32. If the last bit
  * of a sum differs, the rounded bf16 values may differ by one step. */
+#include <check.h>
 #include <math.h>
 #include <stddef.h>
+#include <string.h>
 
 #include "kernel_case.h"
 
@@ -281,6 +283,97 @@ static void run_adamw(mf_kt *t)
     give(t, n, copy);
 }
 
+/* ---- several ranges in one call ---- */
+
+enum { RANGES = 100, WITHIN = 90000 }; /* more tiles than blocks on an emulator */
+
+/* Ranges of many lengths, some empty, with gaps between them. Returns their elements. Element i
+ * of v belongs to element i - 3 of the values. */
+static int64_t ranges(mf_update_range table[RANGES])
+{
+    static const int64_t length[] = {5, MF_UPDATE_TILE, 1, 0, MF_UPDATE_TILE + 1, 300, 0};
+    int64_t all = 0, at = 0;
+    for (int64_t i = 0; i < RANGES; i++) {
+        const int64_t n = i % 10 < 7 ? length[i % 10] : i % 3;
+        mf_update_range_add(table, i,
+                            (mf_update_range){.first = at,
+                                              .count = n,
+                                              .at = {at, at + 3},
+                                              .lr_scale = 1 + (double)(i % 4),
+                                              .decay_scale = (double)(i % 2)});
+        all += n;
+        at += n + i % 3;
+    }
+    ck_assert(at <= WITHIN);
+    return all;
+}
+
+/* The bits are those of a call for each range. */
+static void run_adamw_ranges(mf_kt *t)
+{
+    mf_update_range table[RANGES];
+    const mf_update_now now = {.lr = 0.1,
+                               .weight_decay = 0.1,
+                               .grad_scale = 0.5,
+                               .correction1 = 1 - 0.81,
+                               .correction2 = 1 - 0.9025};
+    const mf_update_args args = {
+        .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .now = kt_given(t, &now, sizeof now)};
+    const int64_t n = WITHIN + 3, count = ranges(table);
+    float *grad = kt_f32(t, n), *value = kt_result(t, n), *m = kt_result(t, n),
+          *v = kt_positive(t, n);
+    float *one[3];
+    mf_bf16 *copy = bf16s(t, n), *copy_one = bf16s(t, n);
+    for (int i = 0; i < 3; i++)
+        one[i] = memcpy(kt_work(t, (size_t)n * 4), i == 0   ? value
+                                                   : i == 1 ? m
+                                                            : v,
+                        (size_t)n * 4);
+    memcpy(copy_one, copy, (size_t)n * sizeof *copy);
+    mf_adamw_args a = {.count = count,
+                       .ranges = RANGES,
+                       .range = kt_given(t, table, sizeof table),
+                       .update = args,
+                       .value = value,
+                       .copy = t->variant ? copy : NULL,
+                       .grad = grad,
+                       .m = m,
+                       .v = v};
+    t->k->adamw(t->x, &a);
+    a.value = one[0], a.m = one[1], a.v = one[2];
+    if (a.copy) a.copy = copy_one;
+    for (int i = 0; i < RANGES; i++) {
+        const mf_adamw_args single = mf_adamw_range(&a, i);
+        t->k->adamw(t->x, &single);
+    }
+    ck_assert(memcmp(value, one[0], (size_t)n * 4) == 0);
+    ck_assert(memcmp(m, one[1], (size_t)n * 4) == 0);
+    ck_assert(memcmp(v, one[2], (size_t)n * 4) == 0);
+    ck_assert(memcmp(copy, copy_one, (size_t)n * sizeof *copy) == 0);
+}
+
+static void run_sumsq_ranges(mf_kt *t)
+{
+    mf_update_range table[RANGES];
+    double *sum = kt_given(t, &(double){3}, sizeof *sum),
+           *one = kt_given(t, &(double){3}, sizeof *one);
+    mf_sumsq_args a = {.count = ranges(table),
+                       .ranges = t->variant == 2 ? 1 : RANGES,
+                       .range = kt_given(t, table, sizeof table),
+                       .a = kt_f32(t, WITHIN),
+                       .add = t->variant == 1,
+                       .sum = sum,
+                       .work = kt_work(t, RANGES * MF_SUMSQ_WORK)};
+    t->k->sumsq(t->x, &a);
+    a.sum = one;
+    for (int i = 0; i < a.ranges; i++) {
+        const mf_sumsq_args single = mf_sumsq_range(&a, i);
+        t->k->sumsq(t->x, &single);
+    }
+    ck_assert(memcmp(sum, one, sizeof *sum) == 0);
+    *kt_result(t, 1) = (float)*sum;
+}
+
 const mf_kernel_row mf_kernel_cases_bf16[] = {
     {"map1", run_map1, MF_MAP1_COUNT *LENGTHS, false, ULP},
     {"map1_grad", run_map1_grad, MF_MAP1_COUNT *LENGTHS, false, ULP},
@@ -296,4 +389,6 @@ const mf_kernel_row mf_kernel_cases_bf16[] = {
     {"combine_grad", run_combine_grad, 5 * SIZES, true, ULP},
     {"group_sum", run_group_sum, 3, true, 1e-6},
     {"adamw", run_adamw, 3, false, ULP},
+    {"adamw", run_adamw_ranges, 2, false, 1e-6},
+    {"sumsq", run_sumsq_ranges, 3, true, 1e-6},
     {NULL, NULL, 0, false, 0}};

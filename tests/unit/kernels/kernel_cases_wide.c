@@ -1,11 +1,13 @@
 /* Cases of check_kernels: rows that begin at multiples of 16 bytes, of which a set may move
  * several numbers at once; rows so long that a set may process each row in several turns; and
  * lists so long that a set may divide them. */
+#include <check.h>
 #include <math.h>
 #include <stddef.h>
 #include <string.h>
 
 #include "kernel_case.h"
+#include "kernels/bf16.h"
 
 /* ---- losses ---- */
 
@@ -285,6 +287,31 @@ static void run_sum3(mf_kt *t)
            .work = kt_work(t, mf_sum3_work(s[0], s[1], s[2])));
 }
 
+/* Sums of bf16 have the bits of sums of the same numbers in f32. */
+static void run_sum3_bf16(mf_kt *t)
+{
+    static const int64_t size[][3] = {{1, 9000, 8}, {3, 700, 4},    {2, 1300, 100},
+                                      {1, 520, 37}, {1, 3000, 200}, {70, 300, 1},
+                                      {1, 20001, 1}};
+    const int64_t *s = size[t->variant], n = s[0] * s[1] * s[2], results = s[0] * s[2];
+    float *f32 = kt_f32(t, n), *out = kt_result(t, results), *same = kt_f32(t, results);
+    const mf_bf16 *in = kt_typed(t, MF_CAST_BF16, n, f32);
+    for (int64_t i = 0; i < n; i++)
+        f32[i] = mf_bf16_to_f32(in[i]);
+    mf_sum3_args a = {.outer = s[0],
+                      .n = s[1],
+                      .inner = s[2],
+                      .scale = 0.5,
+                      .type = MF_CAST_BF16,
+                      .in = in,
+                      .out = out,
+                      .work = kt_work(t, mf_sum3_work(s[0], s[1], s[2]))};
+    t->k->sum3(t->x, &a);
+    a.type = MF_CAST_F32, a.in = f32, a.out = same;
+    t->k->sum3(t->x, &a);
+    ck_assert(memcmp(out, same, (size_t)results * sizeof *out) == 0);
+}
+
 static void run_group_sum(mf_kt *t)
 {
     static const int64_t n_of[] = {8, 4, 36, 37};
@@ -306,6 +333,7 @@ const mf_kernel_row mf_kernel_cases_wide[] = {
     {"swiglu_backward", run_swiglu_backward_f32, SWIGLUS, false, 1e-6},
     {"swiglu_backward", run_swiglu_backward_bf16, SWIGLUS, false, 8e-3},
     {"sum3", run_sum3, 4, true, 1e-6},
+    {"sum3", run_sum3_bf16, 7, true, 1e-6},
     {"group_sum", run_group_sum, 8, true, 1e-6},
     {"cross_entropy", run_cross_entropy, 6, false, 1e-6},
     {"cross_entropy_backward", run_cross_entropy_backward, 6, false, 1e-6},

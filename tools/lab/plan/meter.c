@@ -133,14 +133,14 @@ static int count_optimizer(mf_session *s, mf_meter *m)
                        "plan --device: expected train.optimizer adamw, adam or lion");
     if ((rc = mf_optim_new(s->model->store, c, &o)) != MF_OK) return rc;
     const mf_optim_range *r = mf_optim_ranges(o, &n);
+    int64_t all = 0; /* elements that sumsq and adamw read, each in one call */
     for (int i = 0; i < n; i++) {
         if (r[i].frozen) continue;
-        MF_RUN(k, &x, sumsq, .count = r[i].count, .add = false);
-        if (lion)
-            MF_RUN(k, &x, lion, .count = r[i].count, .copy = copy);
-        else
-            MF_RUN(k, &x, adamw, .count = r[i].count, .copy = copy);
+        all += r[i].count;
+        if (lion) MF_RUN(k, &x, lion, .count = r[i].count, .copy = copy);
     }
+    if (all > 0) MF_RUN(k, &x, sumsq, .count = all);
+    if (all > 0 && !lion) MF_RUN(k, &x, adamw, .count = all, .copy = copy);
     mf_optim_free(o);
     return MF_OK;
 }
