@@ -79,10 +79,10 @@ launched() {
 
 @test "what a kernel asks for in vain is found" {
     profiled bf16.tsv 90 bf16
-    awk -F '\t' -v OFS='\t' '$1 == "mf_cu_adamw" { $6 *= 2 } 1' bf16.tsv >twice.tsv
+    awk -F '\t' -v OFS='\t' '$1 == "mf_cu_adamw_ranges" { $6 *= 2 } 1' bf16.tsv >twice.tsv
     run -1 judged twice.tsv
-    [[ "$output" == *"TOO MUCH: mf_cu_adamw: sectors 2.00"* ]]
-    awk -F '\t' -v OFS='\t' '$1 == "mf_cu_adamw" { $3 = 128 } 1' bf16.tsv >other.tsv
+    [[ "$output" == *"TOO MUCH: mf_cu_adamw_ranges: sectors 2.00"* ]]
+    awk -F '\t' -v OFS='\t' '$1 == "mf_cu_adamw_ranges" { $3 = 128 } 1' bf16.tsv >other.tsv
     run -1 launched other.tsv sm_90a
-    [[ "$output" == *"mf_cu_adamw: launched with 128 threads"* ]]
+    [[ "$output" == *"mf_cu_adamw_ranges: launched with 128 threads"* ]]
 }
