@@ -22,10 +22,10 @@ plugins() {
     for file in "$builddir/plugins/$1"/*.so; do basename "$file" .so; done
 }
 
-# strictly WORDS...: two steps on the device, in which no op may run on the host
+# strictly WORDS...: a step on the device and a validation, in which no op may run on the host
 strictly() {
     # shellcheck disable=SC2086
-    on cuda train default -q $small $text $tiny --steps 2 --set device.strict=yes \
+    on cuda train default -q $small $text $tiny --steps 1 --set device.strict=yes \
         --set moe.force_causal=yes "$@"
 }
 
