@@ -20,9 +20,7 @@ static int between(void *self, mf_trainer *t)
         snprintf(why, sizeof why, "time limit of %g s reached", c->time_limit);
         mf_trainer_stop(t, MF_ELIMIT, why);
     } else if (c->stop_at > 0 && mf_trainer_steps(t) >= c->stop_at && !mf_trainer_done(t)) {
-        snprintf(why, sizeof why, "stopped at step %lld (train.stop_at)",
-                 (long long)mf_trainer_steps(t));
-        mf_trainer_stop(t, MF_ELIMIT, why);
+        mf_trainer_stop(t, MF_ELIMIT, "stopped by train.stop_at"); /* which step is added */
     }
     return MF_OK;
 }

@@ -206,7 +206,7 @@ falsify() {
         --set train.log_every=5 --set train.steps=20 --set train.save_every=10)
     run "$MOEFW" train default "${words[@]}" --set train.stop_at=10 --out halves
     [ "$status" -eq 75 ]
-    [[ "$output" == *"stopped at step 10 (train.stop_at)"* ]]
+    [[ "$output" == *"stopped by train.stop_at at step 10"* ]]
     [ -d halves/ckpt/step-10 ]
     [ ! -e halves/ckpt/step-20 ]
     "$MOEFW" train halves --resume -q -t 1 --set train.stop_at=0 >/dev/null
