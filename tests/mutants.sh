@@ -146,6 +146,7 @@ bats_of() {
 judge() {
     found=
     near "$1" >"$scratch/near"
+    ln -sf "$build/moefw" "$MOEFW" # that of the build, until it is linked with the change
     while read -r program <&4; do
         check_with one.o "$program" && continue
         found="${program#tests/}: $why"
@@ -154,6 +155,7 @@ judge() {
         found=
     done 4<"$scratch/near"
     [ -z "$units" ] || return
+    rm -f "$MOEFW"
     eval "$LINK -o $MOEFW $scratch/one.o $(of PROGRAM)" 2>"$scratch/errors" || {
         found="the linker"
         return
