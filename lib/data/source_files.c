@@ -182,7 +182,7 @@ int mf_source_files_in_folders(const char *path, mf_source_files *ret)
 
 void mf_source_files_free(mf_source_files *f)
 {
-    for (int i = 0; i < f->n; i++)
+    for (int i = 0; f->path && i < f->n; i++)
         mf_free(f->path[i]);
     mf_free(f->path);
     mf_free(f->end);

@@ -482,7 +482,7 @@ void mf_keys_shared_experts(mf_keys *k, const char *experts, const char *hidden,
     mf_keys_set(k, "expert.hidden=%lld", (long long)width);
     if (together == 0) return;
     mf_keys_set(k, "moe.shared_experts=1");
-    mf_keys_set(k, "moe.shared_hidden=%lld", (long long)(together * width));
+    mf_keys_set(k, "moe.shared_hidden=%lld", (long long)together * width);
 }
 
 void mf_keys_sigmoid_router(mf_keys *k, double scale, bool renormalize)

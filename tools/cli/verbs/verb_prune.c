@@ -328,7 +328,7 @@ static int run(const mf_cli *cli)
              : mf_rundir_readable(what) ? prune(cli, arena, &r)
                                         : mf_rundir_missing(what, NULL);
     if (rc == MF_ESIGNAL) mf_signals_end();
-    if (rc == MF_OK && r->base.clusters < FEW)
+    if (rc == MF_OK && r && r->base.clusters < FEW)
         mf_log(MF_LOG_WARN,
                "only %lld %s: intervals over fewer than %d are too short; --batches 0 measures "
                "all",
