@@ -75,6 +75,7 @@ int mf_vfail(int code, const char *fmt, va_list args)
     return code;
 }
 
+#undef mf_fail
 int mf_fail(int code, const char *fmt, ...)
 {
     va_list args;

@@ -22,6 +22,9 @@
 /* Records the message (cut at 2 KiB) and returns code, which must not be MF_OK. The arguments
  * may point into the old message. Never allocates. */
 int mf_fail(int code, const char *fmt, ...) MF_PRINTF(2, 3);
+#ifdef __clang_analyzer__ /* it does not see that the result is the code */
+#define mf_fail(code, ...) (mf_fail(code, __VA_ARGS__), (code))
+#endif
 int mf_vfail(int code, const char *fmt, va_list args);
 
 /* Like mf_fail, with strerror(errno) appended. Returns MF_ENOMEM for errno ENOMEM. */
