@@ -12,7 +12,8 @@
 # longer than $MUTANTS_SECONDS (200) has found the change; bits may take 3 times as long, a file of bats 10
 # times. A change that does not compile, or whose object code is the same, is not counted, and another one
 # is drawn. -u: check programs alone; -l: lists what would be drawn. Its status is 1 if a change outlives,
-# which is a hole in the tests or makes an equal program.
+# which is a hole in the tests or makes an equal program. Not under nohup, and not behind a '&' of sh: tests
+# of signals wait where SIGHUP or SIGINT is ignored.
 set -u
 LC_ALL=C
 export LC_ALL

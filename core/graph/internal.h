@@ -274,7 +274,7 @@ typedef struct mf_span {
 int mf_pack(mf_span *spans, int n, size_t border, size_t *ret_bytes);
 
 /* ---- plan/fuse.c ---- */
-/* In a graph of a device, makes casts unnecessary; nodes may be dead then. */
+/* Of a graph of a device: makes casts unnecessary; nodes may be dead then. */
 void mf_graph_fuse_casts(mf_graph *g);
 /* Fuses some pairs of nodes into one node, if the graph's device has kernels for that. */
 void mf_graph_fuse(mf_graph *g);

@@ -53,7 +53,7 @@ static int no_weights(const char *path)
 
 /* ---- config.json ---- */
 
-static int read_json(const char *path, size_t most, mf_json **ret)
+int mf_folder_json(const char *path, size_t most, mf_json **ret)
 {
     char *text = NULL;
     size_t n = 0;
@@ -61,8 +61,6 @@ static int read_json(const char *path, size_t most, mf_json **ret)
     if (rc == MF_ENOTFOUND) rc = mf_fail(MF_EINPUT, "%s: there is no such file", path);
     if (rc == MF_OK) rc = mf_json_parse(path, text, n, ret);
     mf_free(text);
-    if (rc == MF_OK && mf_json_typeof(*ret) != MF_JSON_OBJECT)
-        rc = mf_fail(MF_EINPUT, "%s: expected an object", path);
     return rc;
 }
 
@@ -265,7 +263,9 @@ int mf_folder_open(const char *path, mf_folder **ret)
     f->path = mf_arena_strdup(arena, path);
     f->config_path = mf_arena_strf(arena, "%s/" MF_FOLDER_CONFIG, path);
     rc = f->path && f->config_path ? MF_OK : MF_ENOMEM;
-    if (rc == MF_OK) rc = read_json(f->config_path, CONFIG_MAX, &f->config);
+    if (rc == MF_OK) rc = mf_folder_json(f->config_path, CONFIG_MAX, &f->config);
+    if (rc == MF_OK && mf_json_typeof(f->config) != MF_JSON_OBJECT)
+        rc = mf_fail(MF_EINPUT, "%s: expected an object", f->config_path);
     if (rc == MF_OK) rc = open_weights(f);
     if (rc != MF_OK) {
         mf_folder_close(f);

@@ -40,6 +40,8 @@ typedef struct mf_folder {
 int mf_folder_open(const char *path, mf_folder **ret);
 /* folder may be NULL. */
 void mf_folder_close(mf_folder *folder);
+/* Reads a file of up to `most` bytes. MF_EINPUT: there is none, or it is no JSON. */
+int mf_folder_json(const char *path, size_t most, mf_json **ret);
 /* Reads an index. *ret_names are the names of its shards in the order of their first
  * occurrence, *ret_map is the object that maps tensors to shards. Both are valid as long as
  * arena and *ret_doc, which the caller frees even after a failure. MF_EINPUT, MF_ENOMEM. */

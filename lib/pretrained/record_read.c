@@ -10,6 +10,7 @@
 #include "base/file/io.h"
 #include "generate/generation.h"
 #include "io/writer.h"
+#include "pretrained/folder.h"
 #include "pretrained/import.h"
 #include "run/folder/rundir.h"
 #include "run/run_config.h"
@@ -118,17 +119,6 @@ int mf_record_copy(const char *run, const char *to)
     return rc;
 }
 
-static int read_json(const char *path, size_t most, mf_json **ret)
-{
-    char *text = NULL;
-    size_t n = 0;
-    int rc = mf_read_file(path, most, &text, &n);
-    if (rc == MF_ENOTFOUND) rc = mf_fail(MF_EINPUT, "%s: there is no such file", path);
-    if (rc == MF_OK) rc = mf_json_parse(path, text, n, ret);
-    mf_free(text);
-    return rc;
-}
-
 /* Writes a value of config.json: a number, a truth value, null, or a list of these. */
 static void put_value(mf_jw *w, const mf_json *v)
 {
@@ -161,7 +151,7 @@ static int write_generation(const char *config, const char *to)
     mf_json *json = NULL;
     mf_jw *w = mf_jw_new();
     size_t n = 0;
-    int rc = w ? read_json(config, CONFIG_MAX, &json) : MF_ENOMEM;
+    int rc = w ? mf_folder_json(config, CONFIG_MAX, &json) : MF_ENOMEM;
     if (rc == MF_OK) {
         mf_jw_object(w);
         for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
@@ -304,7 +294,7 @@ static int read_shards(mf_record *r)
 static int read_family(mf_record *r)
 {
     char *path = mf_arena_strf(r->arena, "%s/" MF_FOLDER_CONFIG, r->folder);
-    int rc = path ? read_json(path, CONFIG_MAX, &r->config) : MF_ENOMEM;
+    int rc = path ? mf_folder_json(path, CONFIG_MAX, &r->config) : MF_ENOMEM;
     if (rc == MF_OK) rc = mf_family_of(path, r->config, &r->family);
     return rc == MF_OK ? mf_keys_read(r->family, path, r->config, r->arena, &r->keys) : rc;
 }
@@ -330,7 +320,7 @@ static int open_record(const char *run, mf_record **ret, const char **ret_gone)
         return rc;
     }
     char *path = mf_arena_strf(arena, "%s/" MF_PRETRAINED_LEDGER, r->folder);
-    rc = path ? read_json(path, MF_JSON_SIZE_MAX, &r->doc) : MF_ENOMEM;
+    rc = path ? mf_folder_json(path, MF_JSON_SIZE_MAX, &r->doc) : MF_ENOMEM;
     if (rc == MF_OK) rc = read_family(r);
     if (rc == MF_OK) rc = read_shards(r);
     if (rc != MF_OK) {

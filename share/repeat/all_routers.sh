@@ -247,12 +247,13 @@ quality() {
 }
 
 routing() {
-    echo "| router | CV of load | most used expert, share | entropy of a token, nats | probability of the chosen | token explains, layer 0 | layer 1 | position explains, layer 0 | layer 1 |"
-    echo "|---|---|---|---|---|---|---|---|---|"
+    echo "| router | experts a token | CV of load | most used expert, share | entropy of a token, nats | probability of the chosen | token explains, layer 0 | layer 1 | position explains, layer 0 | layer 1 |"
+    echo "|---|---|---|---|---|---|---|---|---|---|"
     rows "$1" | while IFS='|' read -r name _ _ _ _ _ _ _ _ _ _ _ cv _ _ _ folders; do
         for folder in $folders; do
             run=$1/$folder
             layers "$run" val load | awk '{ m = 0; for (i = 2; i <= NF; i++) if ($i > m) m = $i; print "load", m }'
+            layers "$run" val count | awk -v tokens="$(value "$run" val tokens)" '{ m = 0; for (i = 2; i <= NF; i++) m += $i; print "chosen", m / tokens }'
             layers "$run" val entropy | sed 's/^[0-9]* /entropy /'
             layers "$run" val top_prob | sed 's/^[0-9]* /top /'
             [ -s "$out/runs/$run/share.txt" ] &&
@@ -260,7 +261,8 @@ routing() {
         done | awk -v name="$(title "$name")" -v cv="$cv" '
             $2 != "-" && $2 != "null" { s[$1] += $2; n[$1]++ }
             function f(k) { return n[k] ? sprintf("%.3f", s[k] / n[k] + 0) : "-" }
-            END { printf "| %s | %.3f | %s | %s | %s | %s | %s | %s | %s |\n", name, cv, f("load"), f("entropy"), f("top"),
+            END { printf "| %s | %s | %.3f | %s | %s | %s | %s | %s | %s | %s |\n", name,
+                n["chosen"] ? sprintf("%.2f", s["chosen"] / n["chosen"]) : "-", cv, f("load"), f("entropy"), f("top"),
                 f("t0"), f("t1"), f("p0"), f("p1") }'
     done
 }

@@ -120,7 +120,7 @@ static bool may_be_bf16(const mf_graph *g, const mf_tensor *t)
 void mf_graph_fuse_casts(mf_graph *g)
 {
     const mf_opdef *sum = g->ops->find("sum"), *sum_to = g->ops->find("sum_to");
-    for (int i = 0; mf_graph_device_kernels(g) && i < g->n_nodes; i++) {
+    for (int i = 0; i < g->n_nodes; i++) {
         mf_node *node = g->nodes[i];
         if (node->dead || node->n_in < 1 || !node->in[0]) continue;
         mf_tensor *in = node->in[0], *out = node->out[0], *from = before_cast(g, in);

@@ -376,8 +376,10 @@ int mf_graph_plan(mf_graph *g)
     p.lives = mf_alloc((size_t)g->n_tensors + 1, sizeof *p.lives);
     if (spans && p.lives) {
         mark_dead(g);
-        mf_graph_fuse_casts(g);
-        mark_dead(g);
+        if (mf_graph_device_kernels(g)) {
+            mf_graph_fuse_casts(g);
+            mark_dead(g);
+        }
         mf_graph_fuse(g);
         code = refuse_unreadable(g);
         if (code == MF_OK) code = lay_out(&p, spans);

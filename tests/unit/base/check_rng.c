@@ -54,7 +54,9 @@ START_TEST(block_layout)
 END_TEST
 
 /* Corners: the largest and the smallest logarithm, quarter turns and their neighbours, eighths,
- * where the quarter changes; then many drawn numbers. */
+ * where the quarter changes; then many drawn numbers. One pair, found by a search over two
+ * billion numbers, is so close to the middle between two floats that the series alone round it
+ * to the other one than glibc does. */
 START_TEST(normals_at_once_have_the_bits_of_single_ones)
 {
     static const uint32_t corner[] = {
@@ -70,6 +72,7 @@ START_TEST(normals_at_once_have_the_bits_of_single_ones)
             a[i] = d < CORNERS ? corner[d] : mf_rng_u32(1, 2, 0, at);
             b[i] = d < 2 * CORNERS ? corner[at % CORNERS] : mf_rng_u32(1, 3, 0, at);
         }
+        if (d == CORNERS) a[3] = 0x67ecddaf, b[3] = 0xd5abfd2e;
         mf_rng_normal_pairs(a, b, many);
         for (int i = 0; i < MF_RNG_PAIRS; i++) {
             mf_rng_normal_pair(a[i], b[i], one);
