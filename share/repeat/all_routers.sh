@@ -253,7 +253,7 @@ routing() {
         for folder in $folders; do
             run=$1/$folder
             layers "$run" val load | awk '{ m = 0; for (i = 2; i <= NF; i++) if ($i > m) m = $i; print "load", m }'
-            layers "$run" val count | awk -v tokens="$(value "$run" val tokens)" '{ m = 0; for (i = 2; i <= NF; i++) m += $i; print "chosen", m / tokens }'
+            layers "$run" val count | awk -v tokens="$(value "$run" val tokens)" '{ m = 0; for (i = 2; i <= NF; i++) m += $i; if (tokens > 0) print "chosen", m / tokens }'
             layers "$run" val entropy | sed 's/^[0-9]* /entropy /'
             layers "$run" val top_prob | sed 's/^[0-9]* /top /'
             [ -s "$out/runs/$run/share.txt" ] &&

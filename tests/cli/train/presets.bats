@@ -188,7 +188,7 @@ compared() {
       echo '],"skipped":[{"router":"oracle","reason":"no labels"}]}'; } >"$1/comparison.json"
     for run in linear/seed-1 linear/seed-2 mlp/seed-1 mlp/seed-2; do
         mkdir -p "$1/$run"
-        echo '{"step":2,"split":"val","moe":[{"layer":0,"entropy":1.5,"top_prob":0.5,"load":[0.75,0.25]},{"layer":1,"entropy":0.5,"top_prob":0.25,"load":[0.5,0.5]}]}' >"$1/$run/metrics.jsonl"
+        echo '{"step":2,"split":"val","tokens":4,"moe":[{"layer":0,"entropy":1.5,"top_prob":0.5,"load":[0.75,0.25],"count":[6,2]},{"layer":1,"entropy":0.5,"top_prob":0.25,"load":[0.5,0.5],"count":[2,2]}]}' >"$1/$run/metrics.jsonl"
         printf '0.5 0.01\n0.25 0.02\n' >"$1/$run/share.txt"
     done
 }
@@ -204,7 +204,7 @@ compared() {
     [ "$status" -eq 0 ]
     [ "$(grep -cF '| mlp | 1.2500 ± 0.2500 | 2.5000 ± 6.3530 | -0.2500 [-0.5000, -0.1000] | 0.010 | 0.020 | better | 2 |' out/table.md)" -eq 2 ]
     grep -qF '| linear | 1.5000 ± 0.1000 | 2.5000 ± 6.3530 |  |  |  | baseline | 2 |' out/table.md
-    grep -qF '| mlp | 0.250 | 0.625 | 1.000 | 0.375 | 0.500 | 0.250 | 0.010 | 0.020 |' out/table.md
+    grep -qF '| mlp | 1.50 | 0.250 | 0.625 | 1.000 | 0.375 | 0.500 | 0.250 | 0.010 | 0.020 |' out/table.md
     grep -qF '| mlp | 20 | 200 | 100 | 2.00 | 1.50 to 2.50 |' out/table.md
     grep -qF '2 seeds and 1 comparisons show, in 4 of 5 such tables, a difference of 46.2 standard deviations' out/table.md
     ! grep -q oracle out/table.md || false
