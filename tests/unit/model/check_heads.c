@@ -390,6 +390,12 @@ START_TEST(heads_are_live_options)
     const mf_change *turns;
     ck_assert_int_eq(mf_changes(h, &turns), 2);
     ck_assert_str_eq(turns[1].option, "layers.0.attention.active.3");
+    /* A change by an older name of the option is noted under that name. */
+    ck_assert_int_eq(mf_live_alias(h, "old.gate", "layers.1.attention.gate.6"), MF_OK);
+    ck_assert_int_eq(mf_live_set(h, "old.gate", -1, "a test", "why"), MF_OK);
+    ck_assert(mf_head_param(x.model, 1, "gate")->value[6] == -1);
+    ck_assert_int_eq(mf_changes(h, &turns), 3);
+    ck_assert_str_eq(turns[2].option, "old.gate");
     unmake(&x);
 }
 END_TEST

@@ -172,7 +172,8 @@ static void write_text(const char *name, const char *text)
     scratch_write(path, text, strlen(text));
 }
 
-START_TEST(names)
+/* Two plugin folders and two drop-ins, for a test that may have a process of its own. */
+static void lay_out(void)
 {
     write_text("one/routers/alpha.so", "x");
     write_text("one/experts/alpha.so", "x");
@@ -193,7 +194,11 @@ START_TEST(names)
     setenv("MOEFW_PLUGIN_PATH", path, 1);
     setenv("XDG_CONFIG_HOME", scratch_path("config"), 1);
     setenv("XDG_DATA_HOME", scratch_path("data"), 1);
+}
 
+START_TEST(names)
+{
+    lay_out();
     ck_assert_int_eq(find("alpha", MF_ROUTER), MF_OK);
     ck_assert_str_eq(found.path, scratch_path("one/routers/alpha.so"));
     ck_assert(!found.own);
@@ -229,6 +234,7 @@ END_TEST
 START_TEST(files)
 {
     char here[600];
+    lay_out();
     ck_assert_ptr_nonnull(getcwd(here, sizeof here));
     ck_assert_int_eq(find("routers/beta.so", 0), MF_OK); /* below a plugin folder */
     ck_assert_str_eq(found.path, scratch_path("two/routers/beta.so"));
@@ -255,6 +261,7 @@ END_TEST
 START_TEST(loading_what_is_no_plugin)
 {
     const mf_loaded *p;
+    lay_out();
     ck_assert_int_eq(mf_plugin_load(MF_ROUTER, "alpha", "a.ini", 7, &p), MF_EPLUGIN);
     expect_message("a.ini:7: plugin '");
     expect_message(
