@@ -1,5 +1,5 @@
-/* model/heads.c: the attention heads that are computed, their gates, measurements and
- * learning rates. No graph contains an inactive head; the parameters of such a head keep
+/* model/heads.c: the attention heads that are computed, their gates and learning
+ * rates. No graph contains an inactive head; the parameters of such a head keep
  * their values. */
 #include "model/heads.h"
 #include <math.h>
@@ -23,7 +23,7 @@ mf_param *mf_head_weights(const mf_model *m, int32_t layer, const char *what)
 
 /* ---- plan ---- */
 
-static bool is_active(const mf_param *active, int32_t head)
+bool mf_head_is_active(const mf_param *active, int32_t head)
 {
     const float *on = active ? mf_param_host(active) : NULL;
     return !on || on[head] != 0;
@@ -33,7 +33,7 @@ static int32_t used_by(const mf_param *active, int32_t kv, int32_t share)
 {
     int32_t n = 0;
     for (int32_t h = kv * share; h < (kv + 1) * share; h++)
-        n += is_active(active, h);
+        n += mf_head_is_active(active, h);
     return n;
 }
 
@@ -56,7 +56,7 @@ int mf_head_plan_new(const mf_model *m, int32_t layer, mf_head_plan **ret)
             p->kv[p->kv_active++] = kv;
             g.kv++;
             for (int32_t h = kv * share; h < (kv + 1) * share; h++)
-                if (is_active(active, h)) p->q[p->active++] = h;
+                if (mf_head_is_active(active, h)) p->q[p->active++] = h;
         }
         if (g.kv > 0) p->group[p->n_groups++] = g;
     }
@@ -71,7 +71,7 @@ int64_t mf_heads_active(const mf_model *m)
     for (int32_t l = 0; l < m->config->model.layers; l++) {
         const mf_param *active = mf_head_param(m, l, "active");
         for (int32_t h = 0; h < m->config->model.heads; h++)
-            n += is_active(active, h);
+            n += mf_head_is_active(active, h);
     }
     return n;
 }
@@ -83,7 +83,7 @@ static bool read_somewhere(const mf_model *m, int32_t source, int32_t h, int32_t
     for (int32_t l = source; l < m->config->model.layers; l++) {
         if (mf_block_attention_source(m, l) != source) continue;
         for (int32_t i = h; i < h + n; i++)
-            if (is_active(mf_head_param(m, l, "active"), i)) return true;
+            if (mf_head_is_active(mf_head_param(m, l, "active"), i)) return true;
     }
     return false;
 }
@@ -116,7 +116,7 @@ int64_t mf_heads_idle(const mf_model *m)
         const mf_param *p = mf_store_at(m->store, i);
         const int32_t l = by_head(p);
         for (int32_t h = 0; l >= 0 && h < c->heads; h++)
-            if (!is_active(mf_head_param(m, l, "active"), h)) idle += p->count / c->heads;
+            if (!mf_head_is_active(mf_head_param(m, l, "active"), h)) idle += p->count / c->heads;
     }
     for (int32_t l = 0; l < c->layers; l++) {
         if (mf_block_attention_source(m, l) != l) continue;
@@ -202,175 +202,6 @@ int mf_heads_register(mf_model *m)
     return rc;
 }
 
-/* ---- measurements ---- */
-
-int mf_head_tally_new(const mf_model *m, mf_head_tally **ret)
-{
-    const int64_t L = m->config->model.layers, H = m->config->model.heads;
-    *ret = NULL;
-    if (!m->head_switches) return MF_OK;
-    mf_head_tally *t = mf_alloc(1, sizeof *t + (size_t)(L * H) * sizeof(double));
-    if (!t) return MF_ENOMEM;
-    *t = (mf_head_tally){.layers = (int32_t)L, .heads = (int32_t)H};
-    t->entropy = (double *)(t + 1);
-    *ret = t;
-    return MF_OK;
-}
-
-void mf_head_tally_free(mf_head_tally *t)
-{
-    mf_free(t);
-}
-
-void mf_head_tally_reset(mf_head_tally *t)
-{
-    if (!t) return;
-    t->runs = 0;
-    memset(t->entropy, 0, (size_t)t->layers * (size_t)t->heads * sizeof *t->entropy);
-}
-
-void mf_head_tally_add(mf_head_tally *t, const mf_model_graph *mg)
-{
-    if (!t) return;
-    t->runs++;
-    for (int32_t l = 0; l < t->layers; l++) {
-        const mf_head_plan *p = mg->heads[l].plan;
-        const mf_tensor *e = mg->heads[l].entropy;
-        const float *v = e ? mf_tensor_host(e) : NULL;
-        for (int32_t i = 0; v && i < p->active; i++)
-            t->entropy[l * t->heads + p->q[i]] += (double)v[i];
-    }
-}
-
-int64_t mf_head_tally_numbers(const mf_head_tally *t)
-{
-    return t ? 1 + (int64_t)t->layers * t->heads : 0;
-}
-
-void mf_head_tally_put(const mf_head_tally *t, double *out)
-{
-    if (!t) return;
-    out[0] = (double)t->runs;
-    memcpy(out + 1, t->entropy, (size_t)t->layers * (size_t)t->heads * sizeof *out);
-}
-
-void mf_head_tally_take(mf_head_tally *t, const double *in)
-{
-    if (!t) return;
-    t->runs += (int64_t)in[0];
-    for (int64_t i = 0; i < (int64_t)t->layers * t->heads; i++)
-        t->entropy[i] += in[1 + i];
-}
-
-static double square(const float *v, int64_t n)
-{
-    double sum = 0;
-    for (int64_t i = 0; i < n; i++)
-        sum += (double)v[i] * (double)v[i];
-    return sum;
-}
-
-/* Returns the sum of squares of part `part` of a gradient, whose parameter is viewed as [outer,
- * parts, inner]. */
-static double part_square(const float *grad, int64_t outer, int64_t parts, int64_t part,
-                          int64_t inner)
-{
-    double sum = 0;
-    for (int64_t o = 0; o < outer; o++)
-        sum += square(grad + (o * parts + part) * inner, inner);
-    return sum;
-}
-
-void mf_head_gradients(const mf_model *m, int32_t layer, double scale, float *out)
-{
-    const mf_model_config *c = &m->config->model;
-    const int64_t H = c->heads, KV = c->kv_heads, hd = mf_model_head_dim(c);
-    const mf_param *active = mf_head_param(m, layer, "active");
-    const mf_param *w = mf_head_weights(m, layer, "qkv.weight"),
-                   *b = mf_head_weights(m, layer, "qkv.bias"),
-                   *o = mf_head_weights(m, layer, "out.weight");
-    const float *grads = mf_store_host(w->store, MF_BLOCK_GRADS);
-    for (int64_t h = 0; h < H; h++) {
-        const int64_t kv = h / (H / KV), n = used_by(active, (int32_t)kv, (int32_t)(H / KV));
-        double sum = 0;
-        out[h] = 0;
-        if (!is_active(active, (int32_t)h) || !grads) continue;
-        const mf_param *both[] = {w, b};
-        for (int i = 0; i < 2; i++) {
-            if (!both[i]) continue;
-            const int64_t rows = both[i] == w ? hd * c->dim : hd; /* elements of one head */
-            const float *g = grads + both[i]->offset;
-            sum += square(g + h * rows, rows);
-            sum += square(g + (H + kv) * rows, rows) / (double)n;
-            sum += square(g + (H + KV + kv) * rows, rows) / (double)n;
-        }
-        sum += part_square(grads + o->offset, c->dim, H, h, hd);
-        out[h] = (float)(sqrt(sum) * scale);
-    }
-}
-
-enum { GATE, ACTIVE, ENTROPY, GRADIENT, IMPORTANCE, ARRAYS };
-
-int mf_head_record_new(const mf_model *m, mf_head_record **ret)
-{
-    const int64_t L = m->config->model.layers, H = m->config->model.heads;
-    *ret = NULL;
-    if (!m->head_switches) return MF_OK;
-    mf_head_record *r = mf_alloc(1, sizeof *r + (size_t)L * sizeof *r->stats +
-                                        (size_t)(L * H * ARRAYS) * sizeof *r->values);
-    if (!r) return MF_ENOMEM;
-    *r = (mf_head_record){.layers = (int32_t)L, .heads = (int32_t)H};
-    r->stats = (mf_head_stats *)(r + 1);
-    r->values = (float *)(r->stats + L);
-    *ret = r;
-    return MF_OK;
-}
-
-void mf_head_record_free(mf_head_record *r)
-{
-    mf_free(r);
-}
-
-static float *array(const mf_head_record *r, int which, int32_t layer)
-{
-    return r->values + ((int64_t)which * r->layers + layer) * r->heads;
-}
-
-float *mf_head_record_gradients(const mf_head_record *r, int32_t layer)
-{
-    return array(r, GRADIENT, layer);
-}
-
-float *mf_head_record_importance(const mf_head_record *r, int32_t layer)
-{
-    return array(r, IMPORTANCE, layer);
-}
-
-void mf_head_record_fill(mf_head_record *r, const mf_model *m, const mf_head_tally *t)
-{
-    if (!r) return;
-    for (int32_t l = 0; l < r->layers; l++) {
-        const mf_param *active = mf_head_param(m, l, "active");
-        const float *gate = m->gates[l] ? mf_param_host(m->gates[l]) : NULL;
-        const bool measured = t && t->runs > 0;
-        for (int32_t h = 0; h < r->heads; h++) {
-            const bool on = is_active(active, h);
-            array(r, GATE, l)[h] = !on ? 0 : gate ? (float)mf_gate_of(m, (double)gate[h]) : 1;
-            array(r, ACTIVE, l)[h] = on;
-            if (measured)
-                array(r, ENTROPY, l)[h] =
-                    (float)(t->entropy[(int64_t)l * r->heads + h] / (double)t->runs);
-            array(r, GRADIENT, l)[h] = array(r, IMPORTANCE, l)[h] = 0;
-        }
-        r->stats[l] = (mf_head_stats){.size = sizeof *r->stats,
-                                      .layer = l,
-                                      .heads = r->heads,
-                                      .gate = array(r, GATE, l),
-                                      .active = array(r, ACTIVE, l),
-                                      .entropy = measured ? array(r, ENTROPY, l) : NULL};
-    }
-}
-
 /* ---- learning rates ---- */
 
 /* Sets the learning-rate factor of one part (mf_param.part). Returns whether it changed. */
@@ -388,7 +219,7 @@ static float rate_of(const mf_model *m, int32_t layer, int64_t h)
     const mf_param *scale = mf_head_param(m, layer, "lr_scale");
     const float *rate = scale ? mf_param_host(scale) : NULL;
     if (!scale) return 1; /* no head of this layer can be switched off */
-    return rate && is_active(mf_head_param(m, layer, "active"), (int32_t)h) ? rate[h] : 0;
+    return rate && mf_head_is_active(mf_head_param(m, layer, "active"), (int32_t)h) ? rate[h] : 0;
 }
 
 /* Returns the largest factor of the n heads that begin at head h, over all layers that use the

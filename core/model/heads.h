@@ -1,4 +1,4 @@
-/* model/heads.h: decides which attention heads a layer computes, and measures them.
+/* model/heads.h: decides which attention heads a layer computes.
  *
  * If an adapter requests it (MF_ADAPTER_HEADS), a layer has a buffer
  * `layers.N.attention.active` [H]. A head is inactive if its element is 0. Graphs that are
@@ -51,52 +51,12 @@ int mf_heads_declare(mf_model *m, int32_t layer);
 mf_param *mf_head_param(const mf_model *m, int32_t layer, const char *what);
 /* Like mf_head_param, for weights that layers may share, for example "qkv.weight". */
 mf_param *mf_head_weights(const mf_model *m, int32_t layer, const char *what);
+/* Returns whether a head is computed: `active` is the buffer of its layer, or NULL. */
+bool mf_head_is_active(const mf_param *active, int32_t head);
 /* Registers the live options layers.N.attention.{active,lr_scale}.H of every head H, and
  * PARAMETER.H of every gate, for example layers.N.attention.gate.H. */
 int mf_heads_register(mf_model *m);
 
-/* ---- measurements ---- */
-
-/* Sums of the heads' entropies over runs. */
-typedef struct mf_head_tally {
-    int32_t layers, heads;
-    int64_t runs;    /* number of runs that were added */
-    double *entropy; /* [layers, heads] */
-} mf_head_tally;
-/* Allocates a tally. *ret is NULL if heads cannot be switched off. */
-int mf_head_tally_new(const mf_model *m, mf_head_tally **ret);
-void mf_head_tally_free(mf_head_tally *t);
-void mf_head_tally_reset(mf_head_tally *t);
-void mf_head_tally_add(mf_head_tally *t,
-                       const mf_model_graph *mg); /* call this after a run with metrics */
-/* Returns how many numbers the tally consists of; 0 if t is NULL. These functions write and add
- * the sums as numbers. */
-int64_t mf_head_tally_numbers(const mf_head_tally *t);
-void mf_head_tally_put(const mf_head_tally *t, double *out);
-void mf_head_tally_take(mf_head_tally *t, const double *in);
-
-/* Computes the norm of each head's gradients, times scale: out [H]. The norm covers the head's
- * parts of the query, key and value weights and biases and of the output weights. Where n
- * active heads share keys and values, each head counts 1/n of the shared squares. The result is
- * 0 for pruned heads, and for all heads if there are no gradients. */
-void mf_head_gradients(const mf_model *m, int32_t layer, double scale, float *out);
-
-/* The statistics of all layers, and the arrays to which they point. */
-typedef struct mf_head_record {
-    int32_t layers, heads;
-    mf_head_stats *stats; /* [layers] */
-    float *values; /* gate, active, entropy, grad_norm, importance: [layers, heads] each */
-} mf_head_record;
-/* Allocates a record. *ret is NULL if heads cannot be switched off. */
-int mf_head_record_new(const mf_model *m, mf_head_record **ret);
-void mf_head_record_free(mf_head_record *r);
-/* Writes the present gates and active heads into the record, and the entropy from the tally,
- * which may be NULL. Gradients and importance remain absent. */
-void mf_head_record_fill(mf_head_record *r, const mf_model *m, const mf_head_tally *t);
-/* These functions return arrays [H] of a layer for values that the caller measures. The caller
- * sets the pointers in `stats` after it has filled the arrays. */
-float *mf_head_record_gradients(const mf_head_record *r, int32_t layer);
-float *mf_head_record_importance(const mf_head_record *r, int32_t layer);
 int64_t mf_heads_active(const mf_model *m); /* number of active heads in all layers */
 /* Returns the number of elements of parameters that no graph reads, because their heads are
  * pruned in all layers that share them. It counts gates, and the heads' parts of the query, key

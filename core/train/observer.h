@@ -70,7 +70,7 @@ typedef struct mf_step_result {
     double dropped, reassigned;   /* numbers of assignments of this step, summed over layers */
     /* statistics of the latest step in which they were requested; NULL: heads cannot be
      * switched off */
-    const mf_head_record *heads;
+    const struct mf_head_record *heads;
     bool importance; /* heads->stats[].importance was measured in this step */
     struct mf_predictions *predictions; /* NULL for language models */
     double examples, hits; /* of the first task: number of examples with a class, and of
