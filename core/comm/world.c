@@ -146,7 +146,7 @@ void mf_world_close(mf_world *w)
     if (!w) return;
     if (w->comm && w->rank == 0)
         mf_log(MF_LOG_DEBUG, "rank 0 of %d has sent %lld bytes", w->ranks, (long long)w->sent);
-    if (w->comm) w->table->close(w->comm);
+    if (w->comm && w->table) w->table->close(w->comm);
     mf_free(w->places);
     mf_free(w->pieces);
     mf_free(w);

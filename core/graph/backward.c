@@ -206,7 +206,7 @@ static int compute_again(tape *tp, int from)
         *last = *node;
         for (int j = 0; j < node->n_out; j++)
             if (node->out[j]) node->out[j]->node = g->n_nodes - 1;
-        if (node->op->flags & MF_OP_ALIAS) node->out[0]->alias = mf_owner(node->in[0]);
+        if (node->op->flags & MF_OP_ALIAS && node->out[0]) node->out[0]->alias = mf_owner(node->in[0]);
     }
     mf_free(added);
     return g->status;
@@ -308,7 +308,7 @@ static int visit(tape *tp, int at, bool *ret_waits)
     for (int i = 0; i < node->n_out; i++)
         any_out |= node->out[i]->needs_grad && node->out[i]->grad;
     if (!any_reaches(node, wants) || !any_out) return MF_OK;
-    const int given = find_given(tp, at);
+    const int given = tp->before ? find_given(tp, at) : -1;
     if (given < 0) return grow(tp, at, wants);
     for (int i = 0; i < node->n_in; i++)
         wants[i] = i == given;

@@ -139,7 +139,7 @@ static int infer_transpose(mf_infer *in)
 static int forward_transpose(const mf_call *call)
 {
     mf_shape x = call->in[0].shape;
-    int64_t of_x[MF_MAX_RANK], stride[MF_MAX_RANK];
+    int64_t of_x[MF_MAX_RANK] = {0}, stride[MF_MAX_RANK] = {0};
     mf_walk w = mf_walk_over(call->out[0].shape);
     mf_shape_strides(x, of_x);
     for (int32_t i = 0; i < x.rank; i++)
@@ -176,7 +176,7 @@ static void move_block(const mf_call *call, mf_shape block, mf_shape whole, int 
                        int64_t start, const void *from, void *to, bool into)
 {
     enum { BYTES = 4 };
-    int64_t stride[MF_MAX_RANK];
+    int64_t stride[MF_MAX_RANK] = {0};
     mf_walk w = mf_walk_over(block);
     mf_shape_strides(whole, stride);
     int64_t skip = start * stride[axis] * BYTES;

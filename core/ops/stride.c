@@ -44,7 +44,7 @@ void mf_walk_add_strides(mf_walk *w, int rank, const int64_t *stride)
 
 void mf_walk_add(mf_walk *w, mf_shape from)
 {
-    int64_t stride[MF_MAX_RANK];
+    int64_t stride[MF_MAX_RANK] = {0};
     mf_shape_strides(from, stride);
     for (int32_t i = 0; i < from.rank; i++)
         if (from.dim[i] == 1) stride[i] = 0;

@@ -180,7 +180,7 @@ int mf_corpus_label_topics(loader *l)
     c->labels = mf_alloc_raw(l->ids.n);
     if (!c->labels) return MF_ENOMEM;
     for (int i = 0; i < MF_SPLITS; i++)
-        for (int64_t t = c->split[i].begin; t < c->split[i].end; t++)
+        for (int64_t t = c->split[i].begin; c->split[i].topics && t < c->split[i].end; t++)
             c->labels[t] = c->split[i].topics->labels[l->ids.start[t]];
     return MF_OK;
 }

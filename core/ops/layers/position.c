@@ -42,7 +42,7 @@ static int rope_infer(mf_infer *in)
         return MF_ESHAPE;
     if (heads * hd > x.dim[1])
         return in->fail(in, "expected x [N, >= %lld] for %lld heads of %lld, found %s",
-                        (long long)(heads * hd), (long long)heads, (long long)hd,
+                        (long long)heads * hd, (long long)heads, (long long)hd,
                         mf_shape_text(x, text));
     if (!(in->attr->f[0] > 0))
         return in->fail(in, "expected theta > 0, found %g", in->attr->f[0]);

@@ -93,7 +93,7 @@ static int judge_elf(const mf_opdef *op, const unsigned char *image, size_t byte
         if (s.sh_type != SHT_NOBITS && (s.sh_offset > bytes || bytes - s.sh_offset < s.sh_size))
             return refuse(op,
                           "truncated or damaged ELF file: section %d ends at byte %llu of %zu",
-                          i, (unsigned long long)(s.sh_offset + s.sh_size), bytes);
+                          i, (unsigned long long)s.sh_offset + s.sh_size, bytes);
     }
     return MF_OK;
 }

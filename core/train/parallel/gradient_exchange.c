@@ -272,7 +272,7 @@ static void add_some(mf_gradient_exchange *x, int b, int64_t at, int64_t count)
     const mf_kctx c = mf_device_context(NULL);
     const int rank = x->rank;
     const mf_owned s = x->own[b];
-    float *stack[MF_TREE_PIECES], *own[MF_TREE_PIECES];
+    float *stack[MF_TREE_PIECES] = {NULL}, *own[MF_TREE_PIECES] = {NULL};
     float *sum = mf_store_grads(x->store) + s.first + at;
     char *from = x->received + x->at[b];
     int top = 0, mine = 0;

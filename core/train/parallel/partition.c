@@ -127,7 +127,7 @@ int mf_partition_peers(const mf_partition *p, const mf_store *store, int rank,
     int n = (p->n_slices - p->buckets * p->ranks) / p->ranks;
     *ret = (mf_partition){.buckets = n, .size = p->size};
     ret->bucket = mf_alloc((size_t)n + 1, sizeof *ret->bucket);
-    ret->slices = mf_alloc((size_t)(p->n_slices + 1), sizeof *ret->slices);
+    ret->slices = mf_alloc((size_t)p->n_slices + 1, sizeof *ret->slices);
     if (!ret->bucket || !ret->slices) return MF_ENOMEM;
     for (int i = 0; i < mf_store_count(store); i++) {
         const mf_param *q = mf_store_at(store, i);

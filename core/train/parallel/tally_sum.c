@@ -126,7 +126,7 @@ mf_comm_piece mf_tally_sum_of(const mf_tally_sum *s, int peer, int rank)
 static double *fold_real(const mf_tally_sum *s)
 {
     const mf_tally_plan *p = &s->plan;
-    double *stack[MF_TREE_PIECES];
+    double *stack[MF_TREE_PIECES] = {NULL};
     int top = 0;
     for (int64_t at = 0, r = 0; at < p->leaves; r++) {
         mf_piece piece[MF_TREE_PIECES] = {{at, at + 1}};

@@ -180,7 +180,7 @@ static jj_node *primary(jj_parser *p)
 static jj_node *subscript(jj_parser *p, jj_node *a)
 {
     const int line = p->at++->line;
-    jj_node *part[3] = {NULL, NULL, NULL};
+    jj_node *part[4] = {NULL}; /* the fourth: of a slice that is refused */
     int colons = 0;
     while (p->rc == MF_OK && !jj_skip(p, JJ_SIGN, "]")) {
         if (jj_skip(p, JJ_SIGN, ":")) {

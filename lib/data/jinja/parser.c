@@ -181,7 +181,10 @@ static jj_node *read_macro(jj_parser *p, int line)
     n->text = jj_take_name(p);
     n->name = mf_arena_alloc(p->arena, NAMES_MAX * sizeof *n->name);
     n->arg = mf_arena_alloc(p->arena, NAMES_MAX * sizeof *n->arg);
-    if (!n->name || !n->arg) p->rc = MF_ENOMEM;
+    if (!n->name || !n->arg) {
+        p->rc = MF_ENOMEM;
+        return n;
+    }
     jj_expect(p, JJ_SIGN, "(");
     while (p->rc == MF_OK && !jj_skip(p, JJ_SIGN, ")")) {
         if (n->n_names > 0) jj_expect(p, JJ_SIGN, ",");

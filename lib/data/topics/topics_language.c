@@ -267,7 +267,7 @@ int mf_topics_language_new(const mf_topics_spec *spec, mf_topics_language **ret)
     }
     static const int32_t sizes[MF_WORD_OWN] = {MF_NOUNS, MF_VERBS};
     const char *shared[MF_WORD_OWN] = {mf_common.nouns, mf_common.verbs};
-    int32_t common[MF_WORD_OWN][MF_LIST_MAX];
+    int32_t common[MF_WORD_OWN][MF_LIST_MAX] = {{0}};
     uint32_t overlap = parts(spec->overlap);
     fill_function_words(l, MF_WORD_ADJECTIVE, mf_adjectives, 8);
     fill_function_words(l, MF_WORD_ARTICLE, mf_articles, 3);

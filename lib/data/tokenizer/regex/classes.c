@@ -57,7 +57,7 @@ static properties properties_of(uint32_t c)
 
 static bool contains(const mf_rx_step *step, size_t n, uint32_t c, const properties *p)
 {
-    bool stack[2 * MF_REGEX_DEPTH + 8];
+    bool stack[2 * MF_REGEX_DEPTH + 8] = {false};
     int top = -1;
     for (size_t i = 0; i < n; i++) {
         const mf_rx_step *s = &step[i];
