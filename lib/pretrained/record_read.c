@@ -100,9 +100,13 @@ static int copy_record(mf_arena *arena, const char *from, const char *to)
     for (int i = 0; rc == MF_OK && i < n; i++) {
         const char *old = mf_arena_strf(arena, "%s/%s", from, names[i]),
                    *new = mf_arena_strf(arena, "%s/%s", to, names[i]);
-        rc = old && new ? copy_file(old, new) : MF_ENOMEM;
+        if (!old || !new)
+            rc = MF_ENOMEM;
+        else if (!mf_is_dir(old))
+            rc = copy_file(old, new);
     }
     mf_list_free(names, n);
+    if (rc == MF_OK) rc = mf_modules_copy(from, to);
     return rc;
 }
 
