@@ -355,9 +355,10 @@ int mf_record_need(const char *run, mf_record **ret)
     const int rc = mf_record_find(run, ret);
     if (rc != MF_OK || *ret) return rc;
     return mf_fail(MF_EINPUT,
-                   "%s: neither this run nor one that it began with was imported; expected a "
-                   "run of moefw import, or one trained from it",
-                   run);
+                   "%s: no model folder belongs to this run or to one that it began with; "
+                   "expected a run of moefw import FOLDER, or one trained from it ('moefw "
+                   "export hf %s -o FOLDER' writes a folder)",
+                   run, run);
 }
 
 int mf_record_match(mf_record *r, const char *run, const mf_store *store)

@@ -216,6 +216,9 @@ loss() {
     "$MOEFW" export gguf points --no-tokenizer -o alone.gguf -q
     grep -aq no_vocab alone.gguf
     "$MOEFW" import alone.gguf -o again -q -t 1
+    run "$MOEFW" quantize again -o four
+    [ "$status" -eq 3 ]
+    [ "$output" = "moefw: again: no model folder belongs to this run or to one that it began with; expected a run of moefw import FOLDER, or one trained from it ('moefw export hf again -o FOLDER' writes a folder)" ]
     "$MOEFW" export gguf run --no-tokenizer -o other.gguf
     run grep -ac tokenizer.ggml.tokens other.gguf
     [ "$output" = 0 ]
