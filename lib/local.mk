@@ -229,6 +229,7 @@ LIB += lib/pretrained/keys.h
 LIB += lib/pretrained/keys_rope.c
 LIB += lib/pretrained/match.c
 LIB += lib/pretrained/match.h
+LIB += lib/pretrained/modules.c
 LIB += lib/pretrained/published/config.c
 LIB += lib/pretrained/published/files.c
 LIB += lib/pretrained/published/forms.c

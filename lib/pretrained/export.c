@@ -226,6 +226,31 @@ static int write_files(const export *x)
     return rc;
 }
 
+/* Copies a small file, with the changes that the types of the tensors ask for. plain: weights
+ * of few bits are written as plain ones. */
+static int copy_file(const export *x, const char *name, bool plain)
+{
+    char *data = NULL, *from = mf_path_join(x->run.record->folder, name),
+         *to = mf_path_join(x->to, name);
+    const bool config = strcmp(name, MF_FOLDER_CONFIG) == 0,
+               index = strcmp(name, MF_FOLDER_INDEX) == 0;
+    size_t size = 0;
+    int rc = from && to ? MF_OK : MF_ENOMEM;
+    if (rc == MF_OK && !mf_is_dir(from)) {
+        rc = mf_read_file(from, 0, &data, &size);
+        if (rc == MF_OK && x->options->dtype && config)
+            rc = name_type(x->options->dtype, &data, &size);
+        if (rc == MF_OK && plain && config) rc = drop_packing(&data, &size);
+        if (rc == MF_OK && x->options->dtype && index)
+            rc = plain ? new_index(x, &data, &size) : name_size(x, &data, &size);
+        if (rc == MF_OK) rc = mf_write_file_atomic(to, data, size);
+    }
+    mf_free(data);
+    mf_free(from);
+    mf_free(to);
+    return rc;
+}
+
 /* Copies the small files that the record keeps. */
 static int copy_files(const export *x)
 {
@@ -234,23 +259,9 @@ static int copy_files(const export *x)
     int n = 0, rc = mf_list_dir(x->run.record->folder, &names, &n);
     const bool plain = unpacks(x);
     for (int i = 0; rc == MF_OK && i < n; i++) {
-        char *data = NULL;
-        size_t size = 0;
         if (x->options->no_tokenizer && mf_published_is_tokenizer(names[i])) continue;
-        if (is_ours(names[i]) || (plain && repeats_packing(names[i]))) continue;
-        char *from = mf_path_join(x->run.record->folder, names[i]),
-             *to = mf_path_join(x->to, names[i]);
-        rc = from && to ? mf_read_file(from, 0, &data, &size) : MF_ENOMEM;
-        if (rc == MF_OK && x->options->dtype && strcmp(names[i], MF_FOLDER_CONFIG) == 0)
-            rc = name_type(x->options->dtype, &data, &size);
-        if (rc == MF_OK && plain && strcmp(names[i], MF_FOLDER_CONFIG) == 0)
-            rc = drop_packing(&data, &size);
-        if (rc == MF_OK && x->options->dtype && strcmp(names[i], MF_FOLDER_INDEX) == 0)
-            rc = plain ? new_index(x, &data, &size) : name_size(x, &data, &size);
-        if (rc == MF_OK) rc = mf_write_file_atomic(to, data, size);
-        mf_free(data);
-        mf_free(from);
-        mf_free(to);
+        if (!is_ours(names[i]) && !(plain && repeats_packing(names[i])))
+            rc = copy_file(x, names[i], plain);
     }
     mf_list_free(names, n);
     return rc;
@@ -343,7 +354,9 @@ static int write_folder(void *arg, const char *to)
     int rc = copy_files(x);
     for (int32_t s = 0; rc == MF_OK && s < x->run.record->n_shards; s++)
         rc = write_shard(x, s);
-    return rc == MF_OK ? write_checksums(x) : rc;
+    if (rc == MF_OK) rc = write_checksums(x);
+    if (rc == MF_OK && x->run.record->folder) rc = mf_modules_copy(x->run.record->folder, to);
+    return rc;
 }
 
 /* Warns of rounding. Changes of adapters are small, and may be below half a step of the

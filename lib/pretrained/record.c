@@ -199,6 +199,7 @@ int mf_record_write(const char *run, const mf_family *family, const mf_folder *f
     char *to = mf_path_join(run, MF_PRETRAINED_FOLDER);
     int rc = to ? mf_mkdirs(to) : MF_ENOMEM;
     if (rc == MF_OK) rc = copy_files(folder, to);
+    if (rc == MF_OK) rc = mf_modules_copy(folder->path, to);
     if (rc == MF_OK) rc = write_ledger(to, family, folder, tensors, ledger);
     if (rc == MF_OK) rc = write_skipped(to, folder, tensors, ledger);
     mf_free(to);

@@ -100,9 +100,13 @@ static int copy_record(mf_arena *arena, const char *from, const char *to)
     for (int i = 0; rc == MF_OK && i < n; i++) {
         const char *old = mf_arena_strf(arena, "%s/%s", from, names[i]),
                    *new = mf_arena_strf(arena, "%s/%s", to, names[i]);
-        rc = old && new ? copy_file(old, new) : MF_ENOMEM;
+        if (!old || !new)
+            rc = MF_ENOMEM;
+        else if (!mf_is_dir(old))
+            rc = copy_file(old, new);
     }
     mf_list_free(names, n);
+    if (rc == MF_OK) rc = mf_modules_copy(from, to);
     return rc;
 }
 
@@ -351,9 +355,10 @@ int mf_record_need(const char *run, mf_record **ret)
     const int rc = mf_record_find(run, ret);
     if (rc != MF_OK || *ret) return rc;
     return mf_fail(MF_EINPUT,
-                   "%s: neither this run nor one that it began with was imported; expected a "
-                   "run of moefw import, or one trained from it",
-                   run);
+                   "%s: no model folder belongs to this run or to one that it began with; "
+                   "expected a run of moefw import FOLDER, or one trained from it ('moefw "
+                   "export hf %s -o FOLDER' writes a folder)",
+                   run, run);
 }
 
 int mf_record_match(mf_record *r, const char *run, const mf_store *store)

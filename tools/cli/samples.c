@@ -129,7 +129,11 @@ static int write_one(const job *j, const side *of, const char *name, int64_t i, 
     listener to = {place_of(j, of, i), aloud};
     const mf_talker_ear ear = {&to, hear_piece, hear_token, aloud};
     if (aloud) put_heading(j, name, seed + (uint64_t)i);
-    if (aloud && j->s->shown) mf_talker_put(j->s->prompt, j->s->n_prompt);
+    if (aloud && j->s->shown) {
+        mf_talker_put(j->s->prompt, j->s->n_prompt);
+        /* an answer does not continue the message's last line */
+        if (t->chat.form != MF_CHAT_PLAIN) mf_talker_put("\n", 1);
+    }
     mf_generator_reset(t->generator);
     settings->seed = seed + (uint64_t)i;
     t->run->drawn = 0;

@@ -308,7 +308,7 @@ static int write_file(const export *x, const char *path)
     mf_gguf_u32(w, "general.file_type", file_type(x));
     mf_gguf_u32(w, "general.quantization_version", 2);
     mf_gguf_arch_keys(&x->run, x->arch, w);
-    int rc = mf_gguf_tokens(&x->run, x->arch, w);
+    int rc = mf_gguf_tokens(&x->run, x->arch, x->options->no_tokenizer, w);
     for (int64_t i = 0; i < x->n; i++) {
         const gguf_tensor *t = &x->tensors[i];
         mf_gguf_tensor(w, t->name, t->type, t->place.shape_rank, t->place.shape);

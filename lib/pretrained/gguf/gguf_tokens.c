@@ -37,7 +37,10 @@ typedef struct tokens {
 
 static int refuse(const char *what)
 {
-    return mf_fail(MF_EINPUT, "the tokenizer cannot be said in GGUF: %s", what);
+    return mf_fail(MF_EINPUT,
+                   "the tokenizer cannot be said in GGUF: %s; --no-tokenizer writes the "
+                   "weights alone",
+                   what);
 }
 
 /* ---- tokens ---- */
@@ -269,12 +272,12 @@ static void put_specials(const tokens *k)
     if (k->t->chat_template) mf_gguf_text(k->w, "tokenizer.chat_template", k->t->chat_template);
 }
 
-int mf_gguf_tokens(const mf_export_run *x, const mf_gguf_arch *a, mf_gguf *w)
+int mf_gguf_tokens(const mf_export_run *x, const mf_gguf_arch *a, bool none, mf_gguf *w)
 {
     const mf_tokenizer *own = x->session->tokenizer;
     mf_pt_merge *list = NULL;
     size_t n = 0;
-    if (!own || strcmp(own->ops->name, "pretrained") != 0) {
+    if (none || !own || strcmp(own->ops->name, "pretrained") != 0) {
         mf_gguf_text(w, "tokenizer.ggml.model", "no_vocab");
         if (a != &mf_gguf_llama && a != &mf_gguf_deepseek2)
             mf_gguf_arch_u32(w, a, "vocab_size", x->record->keys.vocab);

@@ -447,6 +447,26 @@ END
     [[ "$output" == *"holds files already"* && "$output" != *"--resume"* ]]
 }
 
+@test "the folders of further modules that modules.json names come back, others do not" {
+    mkdir folder/1_Pooling folder/2_Dense folder/onnx folder/.hidden outside
+    head -c 3000 /dev/urandom | tee folder/{1_Pooling,2_Dense,onnx,.hidden}/config.json >outside/config.json
+    echo '[{"path":""},{"path":"1_Pooling"},{"path":"2_Dense"},{"path":"3_Gone"},{"path":"../outside"},{"path":".hidden"},{"path":7},{}]' >folder/modules.json
+    "$MOEFW" import folder -o new -q
+    "$MOEFW" swap new --router linear --batches 1 --data builtin:topics -o swapped -q
+    "$MOEFW" export hf swapped -o back
+    for to in new/pretrained swapped/pretrained back; do
+        diff -r folder/1_Pooling $to/1_Pooling
+        diff -r folder/2_Dense $to/2_Dense
+        [ "$(cd $to && echo */ .h*)" = "1_Pooling/ 2_Dense/ .h*" ]
+    done
+    "$MOEFW" import back -o again -q
+    echo '[{"path":' >folder/modules.json
+    "$MOEFW" import folder -o broken -q
+    cmp folder/modules.json broken/pretrained/modules.json
+    "$MOEFW" runs new --remove -y
+    [ ! -e new ]
+}
+
 @test "the name of a file adds no line to the checksums" {
     cp folder/config.json $'folder/a\n00000000000000000000000000000000  b.json'
     refused "expected names of files on one line"

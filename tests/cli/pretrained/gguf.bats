@@ -207,6 +207,23 @@ loss() {
     [[ "$output" == *"tokenizer.ggml.pre = 'starcarts': expected gpt-2, olmo, starcoder, smollm, refact, qwen2, "* ]]
 }
 
+@test "a tokenizer without a form in GGUF is refused, --no-tokenizer writes the weights alone" {
+    cp -r "$DENSE/hf" folder
+    rm folder/vocab.json folder/merges.txt
+    sed -i '/"pre_tokenizer": {/,/}/c "pre_tokenizer": {"type": "Sequence", "pretokenizers": [{"type": "Punctuation", "behavior": "Isolated"}, {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true}]},' folder/tokenizer.json
+    "$MOEFW" import folder -o points -q -t 1
+    refused points "the tokenizer cannot be said in GGUF: programs know no name for its pre-tokenizer; --no-tokenizer writes the weights alone"
+    "$MOEFW" export gguf points --no-tokenizer -o alone.gguf -q
+    grep -aq no_vocab alone.gguf
+    "$MOEFW" import alone.gguf -o again -q -t 1
+    run "$MOEFW" quantize again -o four
+    [ "$status" -eq 3 ]
+    [ "$output" = "moefw: again: no model folder belongs to this run or to one that it began with; expected a run of moefw import FOLDER, or one trained from it ('moefw export hf again -o FOLDER' writes a folder)" ]
+    "$MOEFW" export gguf run --no-tokenizer -o other.gguf
+    run grep -ac tokenizer.ggml.tokens other.gguf
+    [ "$output" = 0 ]
+}
+
 @test "a file that cannot be read is refused by its name, and nothing is left" {
     "$MOEFW" export gguf run -o run.gguf -q
     head -c 3000 run.gguf >cut.gguf

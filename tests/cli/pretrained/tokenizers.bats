@@ -111,8 +111,8 @@ train() {
     [[ "$output" != *im_start* ]]
     run "$MOEFW" generate run -q -p Hello -n 1 --chat mistral
     [ "$status" -eq 2 ]
-    [ "${#lines[@]}" -eq 1 ]
-    [[ "$output" == *"needs <bos>"* ]]
+    [ "${#lines[@]}" -eq 2 ]
+    [[ "${lines[1]}" == "moefw: "*"needs <bos>"* ]]
     mkdir own
     cp "$small/qwen2_lists/vocab.json" "$small/qwen2_lists/merges.txt" own
     cat >own/tokenizer_config.json <<'JSON'
@@ -126,6 +126,7 @@ JSON
     [ "$(grep -c 'im_start' <<<"$output")" -eq 4 ]
     run "$MOEFW" generate run -q -p Hello -n 1 --chat auto
     [ "$status" -eq 0 ]
+    [ "${lines[0]}" = Hello ]
     # another template is rendered; one that is not read: asked for, an error; else lines as they are, which is told
     sed -i 's/im_start|>assistant/im_start|>answer/' own/tokenizer_config.json
     rm -r run

@@ -65,7 +65,10 @@ static const mf_cli_option options[] = {
      .kind = MF_CLI_FLAG,
      .help = "hf: with a modelling file of moefw's own, for models that no published form can "
              "say (trust_remote_code=True opens it); weights are f32"},
-    {.name = "no-tokenizer", .of = "hf", .kind = MF_CLI_FLAG, .help = "hf: write no tokenizer"},
+    {.name = "no-tokenizer",
+     .of = "hf gguf",
+     .kind = MF_CLI_FLAG,
+     .help = "hf, gguf: write no tokenizer"},
     {.name = "router",
      .of = "hf gguf",
      .kind = MF_CLI_TEXT,
