@@ -12,7 +12,7 @@ typedef struct known {
 } known;
 
 static const known types[] = {
-    {"phi3", "llama", "qkv_proj and gate_up_proj as one tensor each, and longrope"},
+    {"phi3", "llama", "qkv_proj and gate_up_proj as one tensor each"},
     {"gemma", "llama", "a factor on embeddings, norms with 1 + weight, and gelu gates"},
     {"gemma2", "llama",
      "a factor on embeddings, norms with 1 + weight behind each half, gelu gates, and soft "
