@@ -298,6 +298,10 @@ START_TEST(types_of_no_family)
          "found 'gemma2'; the nearest architecture is llama, which lacks a factor on "
          "embeddings, "
          "norms with 1 + weight behind each half, gelu gates, and soft caps"},
+        {"{\"model_type\":\"gemma4\"}",
+         "found 'gemma4'; the nearest architecture is afmoe, which lacks heads of another "
+         "width in blocks of full attention, a dense half beside the experts, norms of values, "
+         "a soft cap, and embeddings a layer"},
         {"{\"model_type\":\"phi3\"}", "found 'phi3'; the nearest architecture is llama, which "
                                       "lacks qkv_proj and gate_up_proj "
                                       "as one tensor each"},
