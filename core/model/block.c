@@ -8,6 +8,7 @@
 #include "base/mem.h"
 #include "model/delta/delta.h"
 #include "model/latent.h"
+#include "model/rope.h"
 #include "ops/layers/linear_cross_entropy.h"
 #include "ops/ops.h"
 #include "ops/gemm.h"
@@ -201,6 +202,9 @@ int mf_blocks_declare(mf_model *m)
     if (c->position == MF_POS_LEARNED)
         declare(&d, "position.weight",
                 mf_shape2(c->positions > 0 ? c->positions : c->seq, c->dim), row);
+    if (c->position == MF_POS_ROPE && c->rope_scaling == MF_ROPE_GIVEN && d.rc == MF_OK)
+        d.rc = mf_store_declare(m->store, "rope.factor", mf_shape1(mf_rope_dims(c) / 2),
+                                (mf_init){MF_INIT_CONST, 0, 1}, true, NULL);
     if (c->token_types > 0)
         declare(&d, "token_type.weight", mf_shape2(c->token_types, c->dim), row);
     if (c->embed_norm) declare_norm(&d, "embed_norm", c->dim);

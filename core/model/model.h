@@ -8,7 +8,8 @@
  *     attention = no: only the second half
  *
  * Names of parameters:
- *   - embed.weight, position.weight, token_type.weight, embed_norm.{weight,bias}
+ *   - embed.weight, position.weight, token_type.weight, embed_norm.{weight,bias}, rope.factor
+ *     (a buffer)
  *   - layers.N.{norm1,norm2}.{weight,bias}
  *   - layers.N.attention.{qkv,out,q_norm,k_norm}.{weight,bias}, layers.N.attention.sinks,
  *     layers.N.attention.out_gate.weight, layers.N.{norm1_out,norm2_out}.{weight,bias};

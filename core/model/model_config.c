@@ -10,7 +10,7 @@ static const char *const norms[] = {"rmsnorm", "layernorm", NULL};
 static const char *const norm_places[] = {"pre", "post", "output", "both", NULL};
 static const char *const position_kinds[] = {"rope", "sinusoidal", "learned", "none", NULL};
 static const char *const activations[] = {"relu", "gelu", "swiglu", "gelu_tanh", NULL};
-static const char *const rope_scalings[] = {"none", "linear", "yarn", "llama3", NULL};
+static const char *const rope_scalings[] = {"none", "linear", "yarn", "llama3", "given", NULL};
 static const char *const biases[] = {"auto", "no", "yes", NULL};
 static const char *const qk_norms[] = {"none", "head", "all", NULL};
 static const char *const scale_dims[] = {"head_dim", "model_dim", NULL};
@@ -59,11 +59,13 @@ static const mf_option model_options[] = {
                     "rope: rope_dims are the last channels of a head, not the first"),
     MF_OPTION_ENUM(mf_model_config, rope_scaling, "none", rope_scalings,
                    "rope: how angles shrink so that a longer text fits: all alike, by "
-                   "wavelength (YaRN), or by wavelength as Llama 3 does"),
+                   "wavelength (YaRN), by wavelength as Llama 3 does, or by factors that come "
+                   "with the weights (rope.factor)"),
     MF_SECTION_REAL(mf_model_config, rope_factor, "1", 1, 1e6,
                     "rope_scaling: longer by this factor"),
     MF_SECTION_REAL(mf_model_config, rope_original, "0", 0, 1e9,
-                    "yarn, llama3: tokens a sequence before scaling"),
+                    "yarn, llama3: tokens a sequence before scaling; given: tokens a sequence "
+                    "at most, 0: any"),
     MF_SECTION_REAL(mf_model_config, rope_beta_fast, "32", 1e-3, 1e6,
                     "yarn: turns in rope_original tokens from which angles stay as they are"),
     MF_SECTION_REAL(mf_model_config, rope_beta_slow, "1", 1e-3, 1e6,
@@ -407,6 +409,12 @@ static void judge_rope(mf_config_faults *j, const mf_model_config *m)
         mf_config_fault(j, "model", "rope_original", "model.rope_scaling", NULL,
                         "rope_scaling = %s wants the length before scaling, found 0",
                         rope_scalings[m->rope_scaling]);
+    if (m->rope_scaling == MF_ROPE_GIVEN && m->rope_original > 0 &&
+        m->rope_original < (double)m->seq)
+        mf_config_fault(j, "model", "seq", "model.rope_original", NULL,
+                        "expected at most %g: longer sequences have other factors of rope, "
+                        "found %lld",
+                        m->rope_original, (long long)m->seq);
     if (m->rope_scaling == MF_ROPE_YARN && m->rope_theta <= 1)
         mf_config_fault(j, "model", "rope_theta", "model.rope_scaling", NULL,
                         "rope_scaling = yarn wants more than 1, found %g", m->rope_theta);

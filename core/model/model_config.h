@@ -23,7 +23,8 @@ typedef enum mf_rope_scaling {
     MF_ROPE_PLAIN,
     MF_ROPE_LINEAR,
     MF_ROPE_YARN,
-    MF_ROPE_LLAMA3
+    MF_ROPE_LLAMA3,
+    MF_ROPE_GIVEN
 } mf_rope_scaling;
 typedef enum mf_pool { MF_POOL_FIRST, MF_POOL_MEAN } mf_pool;
 typedef enum mf_overflow { MF_OVERFLOW_DROP, MF_OVERFLOW_REASSIGN } mf_overflow;

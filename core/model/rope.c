@@ -45,6 +45,11 @@ static double llama_share(const mf_model_config *c, int64_t n, int64_t i)
     return between((turns - c->rope_low) / (c->rope_high - c->rope_low), 0, 1);
 }
 
+int64_t mf_rope_dims(const mf_model_config *c)
+{
+    return c->rope_dims > 0 ? c->rope_dims : mf_model_head_dim(c);
+}
+
 void mf_rope_factors(const mf_model_config *c, int64_t n, float *out)
 {
     for (int64_t i = 0; i < n / 2; i++) {
@@ -67,6 +72,8 @@ static mf_tensor *factors(const mf_model *m, mf_model_graph *mg, int64_t n)
 {
     const mf_model_config *c = &m->config->model;
     if (mg->rope_factor || c->rope_scaling == MF_ROPE_PLAIN) return mg->rope_factor;
+    if (c->rope_scaling == MF_ROPE_GIVEN)
+        return mg->rope_factor = mf_graph_param(mg->g, mf_store_find(m->store, "rope.factor"));
     float *table = mf_alloc((size_t)n / 2 + 1, sizeof *table);
     if (!table) {
         mf_graph_fail(mg->g, MF_ENOMEM, "no memory for the angles of %lld columns",
@@ -98,7 +105,7 @@ mf_tensor *mf_model_rope(const mf_model *m, mf_model_graph *mg, int32_t layer, m
                          int64_t head_dim, int64_t n_heads)
 {
     const mf_model_config *c = &m->config->model;
-    const int64_t n = c->rope_dims > 0 ? c->rope_dims : head_dim;
+    const int64_t n = mf_rope_dims(c);
     return mf_model_rope_part(m, mg, layer, x, head_dim, n_heads,
                               c->rope_last ? head_dim - n : 0, n);
 }

@@ -5,8 +5,10 @@
 
 #include "model/model.h"
 
+/* Returns the number of rotated columns of a head. */
+int64_t mf_rope_dims(const mf_model_config *c);
 /* Writes the factor on the angle of each of the n / 2 pairs of n rotated columns. All factors
- * are 1 if rope_scaling = none. */
+ * are 1 if rope_scaling = none, or given: those are the values of the buffer rope.factor. */
 void mf_rope_factors(const mf_model_config *c, int64_t n, float *out);
 /* Returns the factor on rotated values. */
 double mf_rope_magnitude(const mf_model_config *c);

@@ -246,6 +246,30 @@ static int read_values(import *im)
     return rc;
 }
 
+/* Writes the factors of rope that config.json lists into their buffer. */
+static int fill_rope(import *im)
+{
+    mf_keys *k = &im->keys;
+    mf_param *p = mf_store_find(im->session->model->store, "rope.factor");
+    if (!p) return MF_OK;
+    if (p->count != k->n_rope_factors)
+        return mf_fail(MF_EINPUT,
+                       "%s: short_factor: expected %lld numbers, one for each pair of "
+                       "rotated values of a head, found %lld",
+                       k->path, (long long)p->count, (long long)k->n_rope_factors);
+    float *values = mf_param_edit(p);
+    if (!values) return MF_ENOMEM;
+    for (int64_t i = 0; i < p->count; i++)
+        values[i] = (float)k->rope_factors[i];
+    const int64_t positions = mf_keys_int(k, "max_position_embeddings", 1, INT32_MAX);
+    if (positions > k->seq)
+        mf_log(MF_LOG_WARN,
+               "%s: model.seq = %lld of %lld positions: longer sequences have other factors of "
+               "rope (long_factor), and a run has one list",
+               k->path, (long long)k->seq, (long long)positions);
+    return k->rc;
+}
+
 /* ---- the run ---- */
 
 /* The config.ini of a run until its import is complete. The model is described completely by
@@ -409,6 +433,7 @@ import im = {.copy = o->copy || text || rules, .alone = rules != NULL };
     if (rc == MF_OK) rc = match(&im);
     if (rc == MF_OK) rc = open_session(&im, false, &im.session);
     if (rc == MF_OK) move_places(&im);
+    if (rc == MF_OK) rc = fill_rope(&im);
     if (rc == MF_OK) rc = read_values(&im);
     if (rc == MF_OK && text) rc = upcycle(&im, text);
     if (rc == MF_OK) rc = write_run(&im);

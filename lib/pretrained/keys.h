@@ -51,6 +51,9 @@ typedef struct mf_keys {
     /* the only partial_rotary_factor other than 1 that scaled rope may have, since the family
      * counts rotated values by another key; 0: none */
     double rope_share;
+    /* [n_rope_factors] factors on the angles of rope, for the buffer rope.factor; NULL: none */
+    const double *rope_factors;
+    int64_t n_rope_factors;
 } mf_keys;
 
 /* Returns the value, an integer from lo to hi. */

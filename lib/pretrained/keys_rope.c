@@ -114,6 +114,52 @@ static void llama3(const rope *r, double original)
     mf_keys_set(r->k, "model.rope_original=%.17g", original);
 }
 
+/* Returns the list `key` of numbers above 0; NULL: it was refused. */
+static double *list(const rope *r, const char *key, int64_t *ret_n)
+{
+    const mf_json *v = mf_json_get(r->object, key);
+    const size_t n = mf_json_typeof(v) == MF_JSON_ARRAY ? mf_json_size(v) : 0;
+    double *out = mf_arena_alloc(r->k->arena, (n + 1) * sizeof *out);
+    bool good = n > 0;
+    if (!out) r->k->rc = MF_ENOMEM;
+    for (size_t i = 0; out && good && i < n; i++)
+        good = mf_json_real(mf_json_at(v, i), &out[i]) && out[i] > 0;
+    if (!good) mf_keys_refuse(r->k, r->name, "%s: expected a list of numbers above 0", key);
+    *ret_n = (int64_t)n;
+    return good ? out : NULL;
+}
+
+/* LongRoPE (Ding et al. 2024): angles are divided by short_factor in sequences of up to the
+ * original length, and by long_factor in longer ones. A run has one list, so it is for
+ * sequences of up to the original length. */
+static void longrope(const rope *r, double original)
+{
+    mf_keys *k = r->k;
+    const mf_json *v;
+    const char *usual;
+    int64_t n, n_long;
+    double *divisors = list(r, "short_factor", &n);
+    list(r, "long_factor", &n_long);
+    const double whole = (double)k->seq / original,
+                 factor =
+                     find(r, "factor", &v, &usual) == FOUND ? number(r, "factor", 1, 1) : whole,
+                 grown = factor > 1 ? sqrt(1 + log(factor) / log(original)) : 1,
+                 attention = number(r, "attention_factor", grown, grown);
+    if (!(attention > 0 && isfinite(attention)))
+        mf_keys_refuse(k, r->name, "attention_factor: expected a number above 0");
+    if (k->rc != MF_OK) return;
+    for (int64_t i = 0; i < n; i++)
+        divisors[i] = 1 / divisors[i];
+    k->rope_factors = divisors;
+    k->n_rope_factors = n;
+    mf_keys_set(k, "model.rope_scaling=given");
+    mf_keys_set(k, "model.rope_magnitude=%.17g", attention);
+    mf_keys_set(k, "model.rope_original=%.17g", original);
+    if (original >= (double)k->seq) return;
+    k->seq = (int64_t)original;
+    mf_keys_set(k, "model.seq=%lld", (long long)k->seq);
+}
+
 /* Returns the sequence length of pretraining. It is read from the key beside the object, else
  * from the key in the object; else it is the model's length. */
 static double original_length(const rope *r)
@@ -133,8 +179,9 @@ static double original_length(const rope *r)
 /* Reads the scaling of a kind other than default. */
 static void scale_rope(const rope *r, double *ret_softmax)
 {
-    static const char *const kinds[] = {"linear", "yarn", "llama3", "dynamic", NULL};
-    enum { YARN = 1, LLAMA3, DYNAMIC };
+    static const char *const kinds[] = {"linear",  "yarn",     "llama3",
+                                        "dynamic", "longrope", NULL};
+    enum { YARN = 1, LLAMA3, DYNAMIC, LONGROPE };
     mf_keys *k = r->k;
     const mf_json *v;
     const char *usual;
@@ -144,12 +191,14 @@ static void scale_rope(const rope *r, double *ret_softmax)
         kind++;
     if (!kinds[kind])
         mf_keys_refuse(k, r->name,
-                       "expected rope_type default, linear, dynamic, yarn or llama3, found "
-                       "'%.64s'",
+                       "expected rope_type default, linear, dynamic, yarn, llama3 or "
+                       "longrope, found '%.64s'",
                        r->type);
-    if (kind == YARN || kind == LLAMA3) original = original_length(r);
+    if (kind == YARN || kind == LLAMA3 || kind == LONGROPE) original = original_length(r);
     if (kind == YARN && find(r, "factor", &v, &usual) == FOUND_NULL)
         factor = (double)k->seq / original;
+    else if (kind == LONGROPE)
+        factor = 1;
     else
         factor = needed(r, "factor");
     const double share =
@@ -162,6 +211,10 @@ static void scale_rope(const rope *r, double *ret_softmax)
     /* This kind changes nothing up to max_position_embeddings, and runs have no
      * longer sequences. */
     if (kind == DYNAMIC) return;
+    if (kind == LONGROPE) {
+        longrope(r, original);
+        return;
+    }
     mf_keys_set(k, "model.rope_scaling=%.64s", r->type);
     mf_keys_set(k, "model.rope_factor=%.17g", factor);
     if (kind == YARN) yarn(r, factor, original);

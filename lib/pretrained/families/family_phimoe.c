@@ -3,10 +3,34 @@
  * num_experts_per_tok is. */
 #include "pretrained/families/family_rules.h"
 
+#include <stdio.h>
+#include <string.h>
+
+/* With any scaling of rope, this family multiplies rotated values by short_mscale, in sequences
+ * of up to the original length, in place of what the kind of scaling gives. */
+static void magnitude(mf_keys *k)
+{
+    const char *kind = mf_keys_setting(k, "model", "rope_scaling");
+    if (!kind) return;
+    if (strcmp(kind, "given") != 0) {
+        mf_keys_refuse(k, "rope_scaling", "expected rope_type default or longrope");
+        return;
+    }
+    const char *object =
+        mf_keys_has(k, "rope_scaling.short_factor") ? "rope_scaling" : "rope_parameters";
+    char name[64];
+    snprintf(name, sizeof name, "%s.short_mscale", object);
+    const double factor = mf_keys_real(k, name);
+    if (k->rc == MF_OK && !(factor > 0))
+        mf_keys_refuse(k, name, "expected a number above 0, found %g", factor);
+    mf_keys_set(k, "model.rope_magnitude=%.17g", factor);
+}
+
 static void settings(mf_keys *k)
 {
     mf_keys_decoder(k);
     mf_keys_rope(k, NULL);
+    magnitude(k);
     mf_keys_attention_bias(k);
     mf_keys_window(k, mf_keys_int_or(k, "sliding_window", k->seq, 1, INT32_MAX), false, 1, 0,
                    k->layers);

@@ -11,8 +11,12 @@ typedef struct known {
     const char *type, *nearest, *lacks;
 } known;
 
+#define GEMMA4                                                                                 \
+    "heads of another width in blocks of full attention, a dense half beside the experts, "    \
+    "norms of values, a soft cap, and embeddings a layer"
+
 static const known types[] = {
-    {"phi3", "llama", "qkv_proj and gate_up_proj as one tensor each, and longrope"},
+    {"phi3", "llama", "qkv_proj and gate_up_proj as one tensor each"},
     {"gemma", "llama", "a factor on embeddings, norms with 1 + weight, and gelu gates"},
     {"gemma2", "llama",
      "a factor on embeddings, norms with 1 + weight behind each half, gelu gates, and soft "
@@ -21,6 +25,8 @@ static const known types[] = {
      "a factor on embeddings, norms with 1 + weight behind each half, gelu gates, and two "
      "bases of "
      "rope"},
+    {"gemma4", "afmoe", GEMMA4},
+    {"gemma4_text", "afmoe", GEMMA4},
     {"gpt_neox", "gpt2", "rope on a part of a head, and both halves of a block side by side"},
     {"gptj", "gpt2", "rope on a part of a head, and both halves of a block side by side"},
     {"opt", "gpt2", "other names of tensors, relu, and positions that begin at 2"},

@@ -61,6 +61,9 @@ static int judge_rope(const mf_export_run *x, const mf_gguf_arch *a)
     if (m->rope_scaling == MF_ROPE_LLAMA3 && a != &mf_gguf_llama)
         return mf_gguf_refuse("model.rope_scaling = llama3",
                               "only the architecture llama has such factors");
+    if (m->rope_scaling == MF_ROPE_GIVEN)
+        return mf_gguf_refuse("model.rope_scaling = given",
+                              "none of its architectures here has such factors");
     if (m->rope_dims > 0 && m->rope_dims != mf_model_head_dim(m) && m->latent == 0)
         return mf_gguf_refuse("model.rope_dims", "its programs rotate whole heads");
     if (m->rope_scaling == MF_ROPE_YARN) warn_of_ramp(m);

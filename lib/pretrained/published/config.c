@@ -328,13 +328,20 @@ static void put_key(const writer *x, const mf_key_default *d)
 
 /* ---- objects ---- */
 
+/* Whether rope has a scaling that a configuration can name. Given factors are none: their run
+ * was not imported, or another folder holds them. */
+static bool scaled(const mf_model_config *m)
+{
+    return m->rope_scaling != MF_ROPE_PLAIN && m->rope_scaling != MF_ROPE_GIVEN;
+}
+
 /* Writes rope_type: the value of our option rope_scaling, or "default" without scaling. */
 static void put_rope_type(const writer *x)
 {
     const mf_model_config *m = &x->c->model;
     char text[64] = "default";
     for (const mf_option *o = mf_model_section.options; o->name; o++)
-        if (m->rope_scaling != MF_ROPE_PLAIN && strcmp(o->name, "rope_scaling") == 0)
+        if (scaled(m) && strcmp(o->name, "rope_scaling") == 0)
             mf_option_text(o, m, text, sizeof text);
     mf_jw_kv_string(x->w, "rope_type", text);
 }
@@ -346,7 +353,7 @@ static void put_scaling(const writer *x)
     put_rope_type(x);
     put_real(x, "rope_theta", m->rope_theta);
     if (lists(x, "partial_rotary_factor")) put_real(x, "partial_rotary_factor", x->f.partial);
-    if (m->rope_scaling != MF_ROPE_PLAIN) put_real(x, "factor", m->rope_factor);
+    if (scaled(m)) put_real(x, "factor", m->rope_factor);
     if (m->rope_scaling == MF_ROPE_YARN || m->rope_scaling == MF_ROPE_LLAMA3)
         mf_jw_kv_int(x->w, "original_max_position_embeddings", (int64_t)m->rope_original);
     if (m->rope_scaling == MF_ROPE_YARN) {
@@ -377,7 +384,7 @@ static void put_rope(const writer *x)
     if (!lists(x, "rope_theta")) return;
     mf_jw_key(x->w, "rope_parameters");
     put_scaling(x);
-    if (x->c->model.rope_scaling == MF_ROPE_PLAIN) return;
+    if (!scaled(&x->c->model)) return;
     mf_jw_key(x->w, "rope_scaling");
     put_scaling(x);
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 #include "base/error.h"
 #include "base/file/io.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "data/tokenizer/pretrained/files.h"
 #include "generate/generation.h"
@@ -56,8 +57,7 @@ static int add_generation(const mf_session *s, const char *run, mf_record *recor
     mf_published_put_specials(w, s->tokenizer, false);
     mf_jw_end(w);
     const char *text = mf_jw_text(w, &n);
-    const int rc =
-        text ? mf_published_add(record, MF_GENERATION_FILE, text, n) : MF_ENOMEM;
+    const int rc = text ? mf_published_add(record, MF_GENERATION_FILE, text, n) : MF_ENOMEM;
     mf_jw_free(w);
     return rc;
 }
@@ -207,7 +207,13 @@ static int add_card(const mf_session *s, const char *run, mf_record *record)
 int mf_published_files(const mf_session *s, const char *run, bool tokenizer, mf_record *record)
 {
     int rc = add_generation(s, run, record);
-    if (rc == MF_OK && tokenizer && s->tokenizer)
+    if (rc != MF_OK) return rc;
+    if (tokenizer && s->tokenizer)
         rc = mf_published_tokenizer(s->tokenizer, s->config->model.seq, record);
+    if (rc == MF_EINPUT) { /* the model is of use without it, by its ids */
+        mf_log(MF_LOG_WARN, "%s: %s; the folder has none", run, mf_error_message());
+        mf_error_clear();
+        rc = MF_OK;
+    }
     return rc == MF_OK ? add_card(s, run, record) : rc;
 }

@@ -2,12 +2,13 @@
  *
  *   byte       byte-level BPE without merges: the name of a byte is its letter
  *   char       BPE of characters without merges
+ *   bpe        BPE of words that end in a blank: a normalizer makes one blank of all between
+ *              two words, and puts one behind the last
  *   bpe_bytes  byte-level BPE, with an expression that finds the same words
  *   wordpiece  WordPiece with the normalizer of BERT
  *
  * Special tokens become added tokens, so a text that contains the name of one gets its id
- * there; our own kinds never do this. The kind bpe has no such form, since a word ends in a
- * symbol of its own. */
+ * there; our own kinds never do this. */
 #include <stdio.h>
 #include <string.h>
 #include "base/error.h"
@@ -23,10 +24,7 @@ typedef struct writer {
 
 static int refuse(const char *what)
 {
-    return mf_fail(MF_EINPUT,
-                   "the tokenizer cannot be said as tokenizer.json: %s; --no-tokenizer writes "
-                   "the weights alone",
-                   what);
+    return mf_fail(MF_EINPUT, "the tokenizer cannot be said as tokenizer.json: %s", what);
 }
 
 /* ---- tokens ---- */
@@ -43,18 +41,35 @@ static size_t letters(const char *bytes, size_t n, char *out, size_t room)
     return at;
 }
 
+static bool is(const writer *x, const char *kind)
+{
+    return strcmp(x->t->ops->name, kind) == 0;
+}
+
+/* The special token that is the id; -1: it is another token. */
+static int special_of(const writer *x, int32_t id)
+{
+    for (int s = 0; s < MF_SPECIALS; s++)
+        if (x->t->special[s] == id) return s;
+    return -1;
+}
+
 /* The name of a token of the vocabulary. */
 static int name_of(const writer *x, int32_t id, char *out, size_t room)
 {
     size_t n;
     const char *text = mf_tokenizer_piece(x->t, id, &n);
-    if (strcmp(x->t->ops->name, "byte") == 0) {
+    if (is(x, "bpe") && n == 0 && special_of(x, id) >= 0) {
+        text = mf_special_name((mf_special)special_of(x, id));
+        n = strlen(text);
+    }
+    if (is(x, "byte")) {
         const char byte = (char)id;
         return letters(&byte, 1, out, room) > 0 ? MF_OK : MF_EINVAL;
     }
-    if (strcmp(x->t->ops->name, "bpe_bytes") == 0)
+    if (is(x, "bpe_bytes"))
         return letters(text, n, out, room) > 0 ? MF_OK : refuse("a token is too long");
-    if (strcmp(x->t->ops->name, "wordpiece") == 0)
+    if (is(x, "wordpiece"))
         text =
             mf_json_string(mf_json_at(mf_json_get(x->members, "vocabulary"), (size_t)id), &n);
     if (!text || n == 0 || n >= room || memchr(text, 0, n))
@@ -62,6 +77,22 @@ static int name_of(const writer *x, int32_t id, char *out, size_t room)
     memcpy(out, text, n);
     out[n] = '\0';
     return MF_OK;
+}
+
+static int special_name(const writer *x, mf_special s, char *out, size_t room);
+
+/* A file of JSON holds each name once. */
+static int judge_name(const writer *x, int32_t id, const char *name)
+{
+    char special[MF_BPE_CHUNK_BYTES];
+    int rc = MF_OK;
+    for (int s = 0; rc == MF_OK && s < MF_SPECIALS; s++) {
+        if (x->t->special[s] < 0 || x->t->special[s] == id) continue;
+        rc = special_name(x, (mf_special)s, special, sizeof special);
+        if (rc == MF_OK && strcmp(name, special) == 0)
+            rc = refuse("a token has the name of a special token");
+    }
+    return rc;
 }
 
 static int put_vocabulary(const writer *x)
@@ -73,6 +104,7 @@ static int put_vocabulary(const writer *x)
     for (int32_t id = 0; rc == MF_OK && id < x->t->vocab; id++) {
         const char *special = id < x->t->pieces ? NULL : mf_tokenizer_special(x->t, id);
         if (!special) rc = name_of(x, id, name, sizeof name);
+        if (!special && rc == MF_OK) rc = judge_name(x, id, name);
         if (rc == MF_OK) mf_jw_kv_int(x->w, special ? special : name, id);
     }
     mf_jw_end(x->w);
@@ -135,6 +167,38 @@ static int judge_order(const mf_bpe_parts *p)
     return rc;
 }
 
+/* The name of a symbol of a merge. */
+static int name_of_symbol(const writer *x, const mf_bpe_parts *p, int32_t symbol, char *out,
+                          size_t room)
+{
+    size_t n;
+    if (is(x, "bpe_bytes")) return name_of(x, symbol, out, room);
+    const char *text = mf_strings_get(p->symbols, symbol, &n);
+    if (n == 0 || n >= room || memchr(text, 0, n))
+        return refuse("a token is empty, too long, or contains U+0000");
+    memcpy(out, text, n);
+    out[n] = '\0';
+    return MF_OK;
+}
+
+/* Published programs know a symbol by its id. Those of an imported vocabulary may have none. */
+static int judge_ids(const writer *x, const mf_bpe_parts *p)
+{
+    bool *has = mf_alloc((size_t)p->symbols->n + 1, sizeof *has);
+    int rc = has ? MF_OK : MF_ENOMEM;
+    for (int32_t id = 0; rc == MF_OK && id < x->t->pieces; id++) {
+        const int32_t symbol = mf_bpe_symbol_of(x->t, id);
+        if (symbol >= 0) has[symbol] = true;
+    }
+    for (int32_t i = 0; rc == MF_OK && i < p->n_merges; i++) {
+        const mf_merge *m = &p->merges[i];
+        if (!has[m->left] || !has[m->right] || !has[m->made])
+            rc = refuse("a symbol of a merge has no id");
+    }
+    mf_free(has);
+    return rc;
+}
+
 static int put_merges(const writer *x)
 {
     mf_bpe_parts p = {.n_merges = 0};
@@ -142,13 +206,13 @@ static int put_merges(const writer *x)
     int rc = MF_OK;
     mf_jw_key(x->w, "merges");
     mf_jw_array(x->w);
-    if (strcmp(x->t->ops->name, "bpe_bytes") == 0 && mf_bpe_parts_of(x->t, &p))
-        rc = judge_order(&p);
+    if (mf_bpe_parts_of(x->t, &p)) rc = judge_order(&p);
+    if (rc == MF_OK && p.n_merges > 0) rc = judge_ids(x, &p);
     for (int32_t i = 0; rc == MF_OK && i < p.n_merges; i++) {
         const int32_t both[2] = {p.merges[i].left, p.merges[i].right};
         mf_jw_array(x->w);
         for (int j = 0; rc == MF_OK && j < 2; j++) {
-            rc = name_of(x, both[j], text, sizeof text);
+            rc = name_of_symbol(x, &p, both[j], text, sizeof text);
             if (rc == MF_OK) mf_jw_string(x->w, text);
         }
         mf_jw_end(x->w);
@@ -174,6 +238,23 @@ static void put_byte_level(mf_jw *w)
     mf_jw_end(w);
 }
 
+static void put_pattern(mf_jw *w, const char *pattern)
+{
+    mf_jw_key(w, "pattern");
+    mf_jw_object(w);
+    mf_jw_kv_string(w, "Regex", pattern);
+    mf_jw_end(w);
+}
+
+static void put_split(mf_jw *w, const char *pattern)
+{
+    put_type(w, "Split");
+    put_pattern(w, pattern);
+    mf_jw_kv_string(w, "behavior", "Isolated");
+    mf_jw_kv_bool(w, "invert", false);
+    mf_jw_end(w);
+}
+
 static void put_words(const writer *x)
 {
     mf_jw *w = x->w;
@@ -181,18 +262,13 @@ static void put_words(const writer *x)
     mf_jw_key(w, "pre_tokenizer");
     if (strcmp(kind, "byte") == 0) {
         put_byte_level(w);
+    } else if (strcmp(kind, "bpe") == 0) {
+        put_split(w, "[^ ]{1,256} ?"); /* MF_BPE_CHUNK characters */
     } else if (strcmp(kind, "bpe_bytes") == 0) {
         put_type(w, "Sequence");
         mf_jw_key(w, "pretokenizers");
         mf_jw_array(w);
-        put_type(w, "Split");
-        mf_jw_key(w, "pattern");
-        mf_jw_object(w);
-        mf_jw_kv_string(w, "Regex", mf_pt_pattern_own);
-        mf_jw_end(w);
-        mf_jw_kv_string(w, "behavior", "Isolated");
-        mf_jw_kv_bool(w, "invert", false);
-        mf_jw_end(w);
+        put_split(w, mf_pt_pattern_own);
         put_byte_level(w);
         mf_jw_end(w);
         mf_jw_end(w);
@@ -204,10 +280,33 @@ static void put_words(const writer *x)
     }
 }
 
+/* One blank for all blanks of ASCII between two words, none in front of the first word, and one
+ * behind the last word. */
+static void put_blanks(mf_jw *w)
+{
+    static const char *const pattern[] = {"[\\t-\\r ]+", "\\A ", "(?<=[^ ])\\z"},
+                             *const content[] = {" ", "", " "};
+    put_type(w, "Sequence");
+    mf_jw_key(w, "normalizers");
+    mf_jw_array(w);
+    for (int i = 0; i < 3; i++) {
+        put_type(w, "Replace");
+        put_pattern(w, pattern[i]);
+        mf_jw_kv_string(w, "content", content[i]);
+        mf_jw_end(w);
+    }
+    mf_jw_end(w);
+    mf_jw_end(w);
+}
+
 static void put_normalizer(const writer *x)
 {
     bool lower = true;
     mf_jw_key(x->w, "normalizer");
+    if (is(x, "bpe")) {
+        put_blanks(x->w);
+        return;
+    }
     if (strcmp(x->t->ops->name, "wordpiece") != 0) {
         mf_jw_null(x->w);
         return;
@@ -225,7 +324,7 @@ static void put_decoder(const writer *x)
 {
     const char *kind = x->t->ops->name;
     mf_jw_key(x->w, "decoder");
-    if (strcmp(kind, "char") == 0) {
+    if (strcmp(kind, "char") == 0 || strcmp(kind, "bpe") == 0) {
         put_type(x->w, "Fuse");
         mf_jw_end(x->w);
     } else if (strcmp(kind, "wordpiece") == 0) {
@@ -355,17 +454,13 @@ static int read_members(writer *x)
 
 int mf_published_tokenizer(const mf_tokenizer *t, int64_t seq, mf_record *record)
 {
-    static const char *const kinds[] = {"byte", "char", "bpe_bytes", "wordpiece", NULL};
+    static const char *const kinds[] = {"byte", "char", "bpe", "bpe_bytes", "wordpiece", NULL};
     int kind = 0;
     if (strcmp(t->ops->name, "pretrained") == 0) return copy_files(t, record);
     while (kinds[kind] && strcmp(kinds[kind], t->ops->name) != 0)
         kind++;
     if (!kinds[kind])
-        return refuse(
-            strcmp(t->ops->name, "bpe") == 0
-                ? "the kind is bpe, whose words end in a symbol; expected byte, char, "
-                  "bpe_bytes or wordpiece"
-                : "expected the kind byte, char, bpe_bytes or wordpiece");
+        return refuse("expected the kind byte, char, bpe, bpe_bytes or wordpiece");
     writer x = {.t = t, .w = mf_jw_new()};
     int rc = x.w ? read_members(&x) : MF_ENOMEM;
     if (rc == MF_OK) rc = put_tokenizer(&x, record);

@@ -486,6 +486,8 @@ END
     cp "$MOE/hf/config.json" folder
     replace folder/config.json '"rope_scaling": null' '"rope_scaling": {"type": "longrope", "factor": 2}'
     refused "folder/config.json: rope_"
+    replace folder/config.json '"longrope", "factor": 2' '"longrope", "short_factor": [1, 2], "long_factor": [1, 2]'
+    refused "folder/config.json: short_factor: expected 8 numbers, one for each pair of rotated values of a head, found 2"
     for wrong in '{"type": "yarn", "factor": 2, "truncate": 1}|truncate: expected true or false' \
         '{"rope_type": 5}|rope_type: expected a text' '"yarn"|expected null or an object' \
         '{"type": "yarn", "factor": "2"}|factor: expected a number'; do

@@ -202,8 +202,17 @@ LIST
     [[ "$output" == *"--as: expected one of mixtral, "*"found 'mixtrel'; nearest: 'mixtral'" ]]
     run "$MOEFW" export peft made -o none
     [ "$status" -eq 3 ]
-    made data.tokenizer=bpe
-    refused "the tokenizer cannot be said as tokenizer.json: the kind is bpe, whose words end in a symbol; expected byte, char, bpe_bytes or wordpiece; --no-tokenizer writes the weights alone"
+    for _ in 1 2 3 4 5; do echo "<unk>a <unk>b <unk>c <unk>d some words more"; done >names
+    "$MOEFW" tokenize train bpe names -o names.json -q
+    made data.tokenizer=$PWD/names.json data.path=names data.format=text
+    run "$MOEFW" export hf made -o plain -q
+    [ "$status" -eq 0 ]
+    [[ "$output" == "moefw: warning: made: the tokenizer cannot be said as tokenizer.json: a token has the name of a special token; the folder has none"* ]]
+    [ -e plain/model.safetensors ] && [ ! -e plain/tokenizer.json ] && [ ! -e plain/tokenizer_config.json ]
+    "$MOEFW" tokenize train bpe text -o dict.json --trainer vocab_dict -q
+    made data.tokenizer=$PWD/dict.json data.path=text data.format=text
+    run "$MOEFW" export hf made -o dict -q
+    [[ "$output" == "moefw: warning: made: the tokenizer cannot be said as tokenizer.json: a symbol of a merge has no id; the folder has none"* ]]
     "$MOEFW" export hf made -o alone --no-tokenizer -q
 }
 
@@ -239,7 +248,7 @@ ids() {
 }
 
 @test "tokenizer.json gives the ids of the run's own tokenizer" {
-    for kind in byte char bpe_bytes wordpiece; do
+    for kind in byte char bpe bpe_bytes wordpiece; do
         "$MOEFW" tokenize train "$kind" text -o own.json -q
         made data.tokenizer=$PWD/own.json data.path=text data.format=text
         rm -rf folder

@@ -18,7 +18,10 @@
 #define BERT                                                                                   \
     "\"model_type\":\"bert\",\"architectures\":[\"BertForSequenceClassification\"],"           \
     "\"intermediate_size\":32," DECODER
-#define LLAMA "\"model_type\":\"llama\",\"intermediate_size\":32," DECODER
+#define LLAMA  "\"model_type\":\"llama\",\"intermediate_size\":32," DECODER
+#define PHIMOE "\"model_type\":\"phimoe\",\"intermediate_size\":32," DECODER
+#define LONGROPE                                                                               \
+    "\"rope_type\":\"longrope\",\"short_factor\":[1,2,3,4],\"long_factor\":[2,3,4,5]"
 #define MINIMAX                                                                                \
     "\"model_type\":\"minimax_m2\",\"intermediate_size\":32,\"num_key_value_heads\":"          \
     "2," DECODER
@@ -76,6 +79,21 @@ START_TEST(values_that_are_refused)
         const char *text, *why;
     } cases[] = {
         {LLAMA ",\"rope_theta\":0.5", "rope_theta: expected a number from 1 to 1e9, found 0.5"},
+        {LLAMA ",\"rope_scaling\":{\"type\":\"longrope\",\"factor\":2}",
+         "rope_scaling: short_factor: expected a list of numbers above 0"},
+        {LLAMA ",\"rope_scaling\":{\"type\":\"longrope\",\"short_factor\":[1,2],"
+               "\"long_factor\":[1,0]}",
+         "rope_scaling: long_factor: expected a list of numbers above 0"},
+        {LLAMA ",\"rope_scaling\":{" LONGROPE ",\"attention_factor\":0}",
+         "rope_scaling: attention_factor: expected a number above 0"},
+        {LLAMA ",\"rope_scaling\":{" LONGROPE ",\"original_max_position_embeddings\":0}",
+         "rope_scaling: original_max_position_embeddings: expected a number of at least 1"},
+        {PHIMOE ",\"rope_scaling\":{" LONGROPE "}",
+         "rope_scaling.short_mscale: expected a number"},
+        {PHIMOE ",\"rope_parameters\":{" LONGROPE ",\"short_mscale\":0}",
+         "rope_parameters.short_mscale: expected a number above 0, found 0"},
+        {PHIMOE ",\"rope_scaling\":{\"type\":\"linear\",\"factor\":2}",
+         "rope_scaling: expected rope_type default or longrope"},
         {LLAMA ",\"rope_parameters\":{\"rope_theta\":1e10}",
          "rope_theta: expected a number from 1 to 1e9, found 1e+10"},
         {LLAMA ",\"quantization_config\":{\"quant_method\":\"awq\",\"bits\":8}",
@@ -242,6 +260,33 @@ START_TEST(scales_of_attention)
 }
 END_TEST
 
+/* LongRoPE: the factor that its formula gives unless it is there, the family's own in its
+ * place, and the length up to which the short list is meant. */
+START_TEST(lists_of_rope)
+{
+    means(LLAMA ",\"rope_scaling\":{" LONGROPE "}", "rope_scaling", "given");
+    means(LLAMA ",\"rope_scaling\":{" LONGROPE "}", "rope_magnitude", "1");
+    means(LLAMA ",\"rope_scaling\":{" LONGROPE "}", "seq", "64");
+    /* sqrt(1 + ln 4 / ln 16) */
+    means(LLAMA ",\"original_max_position_embeddings\":16,\"rope_scaling\":{" LONGROPE "}",
+          "rope_magnitude", "1.2247448713915889");
+    means(LLAMA ",\"rope_scaling\":{" LONGROPE ",\"factor\":4,"
+                "\"original_max_position_embeddings\":16}",
+          "seq", "16");
+    means(LLAMA ",\"rope_scaling\":{" LONGROPE ",\"factor\":1,"
+                "\"original_max_position_embeddings\":16}",
+          "rope_magnitude", "1");
+    means(LLAMA ",\"rope_scaling\":{" LONGROPE ",\"attention_factor\":1.5}", "rope_magnitude",
+          "1.5");
+    means(PHIMOE ",\"rope_scaling\":{" LONGROPE ",\"attention_factor\":1.5,"
+                 "\"short_mscale\":1.25}",
+          "rope_magnitude", "1.25");
+    means(PHIMOE ",\"original_max_position_embeddings\":32,\"rope_parameters\":{" LONGROPE
+                 ",\"short_mscale\":1.25}",
+          "rope_original", "32");
+}
+END_TEST
+
 /* The message about an unknown type names the nearest family, and the keys that this family
  * does not read. */
 START_TEST(types_of_no_family)
@@ -253,9 +298,13 @@ START_TEST(types_of_no_family)
          "found 'gemma2'; the nearest architecture is llama, which lacks a factor on "
          "embeddings, "
          "norms with 1 + weight behind each half, gelu gates, and soft caps"},
+        {"{\"model_type\":\"gemma4\"}",
+         "found 'gemma4'; the nearest architecture is afmoe, which lacks heads of another "
+         "width in blocks of full attention, a dense half beside the experts, norms of values, "
+         "a soft cap, and embeddings a layer"},
         {"{\"model_type\":\"phi3\"}", "found 'phi3'; the nearest architecture is llama, which "
                                       "lacks qkv_proj and gate_up_proj "
-                                      "as one tensor each, and longrope"},
+                                      "as one tensor each"},
         {"{\"model_type\":\"mixtrall\"}", "found 'mixtrall'; nearest: 'mixtral'"},
         {"{\"model_type\":\"own\",\"intermediate_size\":32,\"rms_norm_eps\":1,\"mlp_bias\":"
          "true,"
@@ -292,6 +341,7 @@ static Suite *suite(void)
     Suite *s = suite_create("families");
     TCase *t = tcase_create("config");
     tcase_add_test(t, values_that_are_refused);
+    tcase_add_test(t, lists_of_rope);
     tcase_add_test(t, too_many_blocks_with_a_window);
     tcase_add_test(t, scales_of_attention);
     tcase_add_test(t, types_of_no_family);

@@ -217,7 +217,7 @@ static void compare_auxiliary(const golden *g, mf_session *s, const mf_tokens *t
     const char *type = mf_json_string(mf_json_get(g->json, "model_type"), NULL);
     /* this loss counts another choice than the model makes, so output_router_logits
      * is refused */
-    if (type && strcmp(type, "minimax_m2") == 0) return;
+    if (type && (strcmp(type, "minimax_m2") == 0 || strcmp(type, "phimoe") == 0)) return;
     ck_assert_int_eq(s->config->n_regularizers, 1);
     must(mf_model_graph_new(s->model, &shape, &mg));
     mf_batch_feed(t->batch, mg);

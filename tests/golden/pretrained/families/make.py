@@ -69,6 +69,9 @@ FAMILIES = {
         "sliding_attention": {"rope_type": "default", "rope_theta": 1e3}}),
     "olmoe": SOFTMAX | dict(num_experts=5, clip_qkv=0.8),
     "phimoe": dict(num_local_experts=5, attention_bias=True, lm_head_bias=True, router_jitter_noise=0.2),
+    "phimoe_longrope": dict(num_local_experts=5, router_jitter_noise=0.2, original_max_position_embeddings=12, rope_parameters={
+        "rope_type": "longrope", "rope_theta": 1e4, "short_factor": [1.0, 1.25, 1.7], "long_factor": [1.5, 2.5, 4.0], "short_mscale": 1.2,
+        "long_mscale": 1.3, "original_max_position_embeddings": 12}),
     "qwen2": dict(use_sliding_window=True, sliding_window=5, max_window_layers=1),
     "qwen3": HEAD | dict(attention_bias=True),
     "qwen3_moe": HEAD | SOFTMAX | dict(num_experts=5, moe_intermediate_size=12, mlp_only_layers=[0]),
@@ -84,6 +87,9 @@ FAMILIES = {
     "smollm3": dict(num_hidden_layers=4, tie_word_embeddings=True, mlp_bias=True, attention_bias=True, no_rope_layers=[1, 0, 1, 1]),
     "solar_open": SIGMOID | HEAD,
 }
+
+# models whose name is not their type
+TYPES = {"phimoe_longrope": "phimoe"}
 
 
 def fill(model, generator):
@@ -110,7 +116,7 @@ def further(folder, layers):
 
 def make(name):
     generator = torch.Generator().manual_seed(sum(map(ord, name)))
-    config = CONFIG_MAPPING[name](**(SIZES | FAMILIES[name]))
+    config = CONFIG_MAPPING[TYPES.get(name, name)](**(SIZES | FAMILIES[name]))
     auto = name != "mistral4"  # AutoModelForCausalLM does not know this one
     model = (AutoModelForCausalLM.from_config if auto else Mistral4ForCausalLM._from_config)(config, attn_implementation="eager")
     fill(model, generator)
@@ -133,7 +139,7 @@ def make(name):
     names = dict(model.named_parameters())
     stored = load_file(out / "hf" / "model.safetensors")
     norms = {k: names[k].grad.double().norm().item() for k in sorted(stored) if k in names and names[k].grad is not None}
-    if name == "phimoe":  # its router draws experts where there are gradients
+    if config.model_type == "phimoe":  # its router draws experts where there are gradients
         norms = {}
     prompt = ids[:1, :4]
     with torch.no_grad():
@@ -143,7 +149,7 @@ def make(name):
     save_file({"input_ids": ids, "attention_mask": mask, "labels": labels, "logits": got.logits.detach().contiguous()},
               out / "golden.safetensors")
     (out / "golden.json").write_text(json.dumps(
-        {"name": name, "model_type": name, "loss": got.loss.item(), "grad_norm": norms,
+        {"name": name, "model_type": config.model_type, "loss": got.loss.item(), "grad_norm": norms,
          "greedy": {"prompt": prompt[0].tolist(), "tokens": text[0, 4:].tolist()}}, indent=1) + "\n")
     print(name, sum(f.stat().st_size for f in out.rglob("*") if f.is_file()) // 1024, "KiB")
 

@@ -51,5 +51,12 @@ for name in sorted(CONFIG_MAPPING):
     elif read:
         text = "" if "tensor '" in text else f"its default configuration: {text}"
     rows.append(f"| {name} | {'imports' if read else 'refused'} | {text.replace('|', '/')} |")
+# why a type that is asked for is not read
+WHY = """
+gemma4_text, layer by layer: head_dim and num_key_value_heads differ between blocks of sliding and of full attention (per_layer_config), values are
+normed, and are the keys before their norm with attention_k_eq_v; experts stand beside a dense half, each with norms in front and behind,
+and a router with a scale for each expert; layer_scalar multiplies each block; logits have a soft cap; rope is proportional; E-models also have
+hidden_size_per_layer_input and num_kv_shared_layers. [model] has one head_dim, one kv_heads, and a block has experts or a dense half.
+"""
 head = "# Types of transformers 5.24 with experts\n\nMade by `moe_types.py`: what `moefw import` says to the default configuration of each.\n"
-(HERE / "MOE-TYPES.md").write_text(f"{head}{n} of {len(rows)} are read.\n\n| model_type | | message |\n|---|---|---|\n" + "\n".join(rows) + "\n")
+(HERE / "MOE-TYPES.md").write_text(f"{head}{n} of {len(rows)} are read.\n\n| model_type | | message |\n|---|---|---|\n" + "\n".join(rows) + "\n" + WHY)
