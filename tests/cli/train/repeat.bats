@@ -59,3 +59,18 @@ near() {
     # the smaller of two p doubles
     sort -t '|' -k 5n changes | awk -F '|' 'NR == 1 { exit !($6 / $5 > 1.9 && $6 / $5 < 2.1 || $6 == 1) }'
 }
+
+@test "the published conditions of Switch: chosen models, dropped assignments of both blocks" {
+    "$MOEFW" data synth -q --out text --bytes 3000 >log 2>&1 || { cat log; return 1; }
+    sh "$srcdir/share/repeat/switch.sh" --data text --part 1 --models switch --out o --threads 1 >table 2>log || { cat log; return 1; }
+    [ "$(ls o/runs | grep -c 'done$')" -eq 1 ]
+    if grep -q 'switch-plus' table; then return 1; fi
+    # of a token, over both blocks: the mean over the lines of training
+    mean=$(grep '"split":"train"' o/runs/switch-as-run/metrics.jsonl | sed 's/.*"dropped_per_token":\([0-9.]*\).*/\1/' |
+        awk '{ s += $1 } END { printf "%.4f", s / NR }')
+    [ "$mean" != 0.0000 ]
+    grep -qE "^\| switch \| 1 \| 2.0496 \| [0-9.]+ \| 1.9760 \| [0-9.]+ \| .0308 \| $mean \|" table || { cat table; return 1; }
+    run sh "$srcdir/share/repeat/switch.sh" --data text --models other
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"--models: 'other' is none of switch, switch-plus"* ]]
+}
