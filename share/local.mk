@@ -61,6 +61,7 @@ repeat_DATA += share/repeat/ROUTERS.md
 repeat_DATA += share/repeat/all_routers.ini
 repeat_DATA += share/repeat/lib.sh
 repeat_DATA += share/repeat/load_cv.svg
+repeat_DATA += share/repeat/pruning.svg
 repeat_DATA += share/repeat/qwen_small.ini
 repeat_SCRIPTS =
 repeat_SCRIPTS += share/repeat/all_routers.sh
