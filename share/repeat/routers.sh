@@ -13,22 +13,26 @@
 set -u
 usage='usage: routers.sh --encoder FOLDER --data SENTENCES.tsv [OPTION]...
 
-  --encoder FOLDER config.json, model.safetensors and tokenizer of an encoder
+  --encoder FOLDER config.json, model.safetensors and tokenizer of an encoder, or
+                   a run
   --data FILE      a sentence in each line, up to a tab; the first 16 are taken
   --out DIR        activations, tables (repeat-routers)
   --seeds N        draws of weights and activations (20)
   --learn N        steps for which self_supervised is trained (200)
   --learn-seeds N  draws of weights and activations of that (3)
+  --dim N          width of the random activations (768)
+  --batch N        sequences of 128 tokens (16)
+  --repetitions N  timings of each router; 0: none (21)
   --threads N      (0: all cores)
   -h, --help       this text
 
 MOEFW names the program if it is not in PATH.'
 
-data='' encoder='' out=repeat-routers seeds=20 learn=200 learn_seeds=3 jobs=1 threads=0 extra=''
+data='' encoder='' out=repeat-routers seeds=20 learn=200 learn_seeds=3 dim=768 batch=16 repetitions=21 jobs=1 threads=0 extra=''
 # shellcheck source=lib.sh
 . "$(dirname "$0")/lib.sh"
 
-options 'data encoder out seeds learn learn-seeds threads' "$@"
+options 'data encoder out seeds learn learn-seeds dim batch repetitions threads' "$@"
 [ -n "$data" ] || usage_and_exit 2
 [ -n "$encoder" ] || usage_and_exit 2
 [ -r "$data" ] || die 3 "cannot read $data"
@@ -36,6 +40,9 @@ options 'data encoder out seeds learn learn-seeds threads' "$@"
 whole --seeds "$seeds"
 whole --learn "$learn"
 whole --learn-seeds "$learn_seeds"
+whole --dim "$dim"
+whole --batch "$batch"
+case $repetitions in '' | *[!0-9]*) die 2 "--repetitions: expected a whole number, found '$repetitions'" ;; esac
 begin
 
 # As the shapes of the paper's tables say: the mlp has a norm on random activations and none on
@@ -47,17 +54,20 @@ bench() {
     file=$out/$1.json
     shift
     [ -s "$file" ] && return
-    "$MOEFW" bench routers --routers "$routers" --seeds "$seeds" --json -t "$threads" "$@" >"$file.new" || die 1 "moefw bench routers failed"
+    "$MOEFW" bench routers --routers "$routers" --seeds "$seeds" --batch "$batch" --json -t "$threads" "$@" >"$file.new" || die 1 "moefw bench routers failed"
     mv "$file.new" "$file"
 }
 
 if [ ! -s "$out/encoder.safetensors" ]; then
-    [ -d "$out/runs/encoder" ] || "$MOEFW" import "$encoder" -o "$out/runs/encoder" -q || exit
+    if [ ! -d "$out/runs/encoder" ]; then
+        if [ -f "$encoder/config.ini" ]; then cp -r "$encoder" "$out/runs/encoder"; else "$MOEFW" import "$encoder" -o "$out/runs/encoder" -q; fi >&2 ||
+            exit
+    fi
     "$MOEFW" eval "$out/runs/encoder" --lines "$data" --count 16 --length 128 -t "$threads" \
-        --save "$out/encoder.safetensors" || exit
+        --save "$out/encoder.safetensors" >&2 || exit
 fi
 hidden=$out/encoder.safetensors:hidden.last
-bench random --expert mlp
+bench random --expert mlp --dim "$dim" --repetitions "$repetitions"
 bench encoder --expert mlp --activations "$hidden" --padding --repetitions 0
 bench copies --expert mlp --expert-of "$out/runs/encoder:0" --activations "$hidden" --padding --repetitions 0
 bench tokens --expert mlp --activations "$hidden" --repetitions 0
@@ -80,6 +90,12 @@ number() {
         }' "$out/$1.json"
 }
 
+# mean FILE ROUTER KEY: "value ± half-width" over the draws
+mean() {
+    half=$(half_width "$(number "$1" "$2" "${3}_sd" %.9f)" "$(number "$1" "$2" seeds %d)")
+    echo "$(number "$1" "$2" "$3" %.4f) ± $half" | sed 's/ ± -$//'
+}
+
 # published ROUTER: parameters, ms, entropy, top-2 of random activations; entropy, top-2, spread and
 # balance loss of the encoder's
 published() {
@@ -95,14 +111,14 @@ published() {
 }
 
 names='linear attention mlp hybrid mlp_hadamard hash self_supervised'
-echo "Random activations, 768 wide, 8 experts, top 2, 16 x 128 tokens, means over $seeds draws"
+echo "Random activations, $dim wide, 8 experts, top 2, $batch x 128 tokens, means over $seeds draws"
 echo
 echo "| router | published parameters | ours | published ms of a token alone | ours | published entropy | ours | published mean of two | ours |"
 echo "|---|---|---|---|---|---|---|---|---|"
 for r in $names; do
     # shellcheck disable=SC2046 # words are words
     set -- $(published "$r")
-    echo "| $r | $1 | $(number random "$r" params %d) | $2 | $(number random "$r" ns_per_token_layer_1 %.3f 1e-6) | $3 | $(number random "$r" entropy_token %.4f) | $4 | $(number random "$r" top_prob %.4f) |"
+    echo "| $r | $1 | $(number random "$r" params %d) | $2 | $(number random "$r" ns_per_token_layer_1 %.3f 1e-6) | $3 | $(mean random "$r" entropy_token) | $4 | $(mean random "$r" top_prob) |"
 done
 echo
 echo "Activations of the encoder, $(number encoder linear d_model %d) wide, the same routers"
@@ -112,7 +128,7 @@ echo "|---|---|---|---|---|---|---|---|---|---|---|---|---|"
 for r in $names; do
     # shellcheck disable=SC2046 # words are words
     set -- $(published "$r")
-    echo "| $r | $5 | $(number encoder "$r" entropy_token %.4f) | $(number tokens "$r" entropy_token %.4f) | $6 | $(number encoder "$r" top_prob %.4f) | $(number tokens "$r" top_prob %.4f) | $7 | $(number encoder "$r" output_std %.5f) | $(number copies "$r" output_std %.5f) | $8 | $(number encoder "$r" importance2_load %.5f) | $(number tokens "$r" importance2_load %.5f) |"
+    echo "| $r | $5 | $(mean encoder "$r" entropy_token) | $(number tokens "$r" entropy_token %.4f) | $6 | $(mean encoder "$r" top_prob) | $(number tokens "$r" top_prob %.4f) | $7 | $(number encoder "$r" output_std %.5f) | $(number copies "$r" output_std %.5f) | $8 | $(number encoder "$r" importance2_load %.5f) | $(number tokens "$r" importance2_load %.5f) |"
 done
 echo
 echo "The self-supervised router after $learn steps of InfoNCE and balance loss, $learn_seeds draws"
@@ -123,9 +139,7 @@ for rate in none $rates; do
     name=$rate
     [ "$rate" != none ] || name='not trained'
     r=self_supervised
-    entropy="$(number "learn-$rate" $r entropy_token %.4f) ± $(number "learn-$rate" $r entropy_token_sd %.4f)"
-    gates="$(number "learn-$rate" $r entropy_gate %.4f) ± $(number "learn-$rate" $r entropy_gate_sd %.4f)"
-    echo "| $name | .6146 | $entropy | $gates | .5000 | $(number "learn-$rate" $r top_prob %.4f) | .5 | .00218 | $(number "learn-$rate" $r importance2_load %.5f) |"
+    echo "| $name | .6146 | $(mean "learn-$rate" $r entropy_token) | $(mean "learn-$rate" $r entropy_gate) | .5000 | $(number "learn-$rate" $r top_prob %.4f) | .5 | .00218 | $(number "learn-$rate" $r importance2_load %.5f) |"
 done
 echo
-echo "±: the standard deviation over draws. The mean of two gates that sum to 1 is .5 for every router."
+echo "±: half of the 95 % interval over draws. The mean of two gates that sum to 1 is .5 for every router."
