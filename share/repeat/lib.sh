@@ -202,20 +202,33 @@ layers() {
         }' "$out/runs/$1/metrics.jsonl"
 }
 
+# 97.5 % quantiles of Student's t, for 1 to 19 degrees of freedom; beyond 1.96 + 2.4 / degrees
+t_quantiles='12.706 4.303 3.182 2.776 2.571 2.447 2.365 2.306 2.262 2.228 2.201 2.179 2.160 2.145 2.131 2.120 2.110 2.101 2.093'
+
 # interval: numbers on stdin -> "mean half-width" of the 95 % interval (Student's t); - for
 # one number
 interval() {
-    awk '
+    awk -v quantiles="$t_quantiles" '
         { x[n++] = $1; sum += $1 }
         END {
-            split("12.706 4.303 3.182 2.776 2.571 2.447 2.365 2.306 2.262 2.228 2.201 2.179 " \
-                "2.160 2.145 2.131 2.120 2.110 2.101 2.093", t, " ")
+            split(quantiles, t, " ")
             mean = sum / n
             for (i = 0; i < n; i++) ss += (x[i] - mean) ^ 2
             if (n < 2) { printf "%.4f -\n", mean; exit }
             q = n - 1 in t ? t[n - 1] : 1.96 + 2.4 / (n - 1)
             printf "%.4f %.4f\n", mean, q * sqrt(ss / (n - 1) / n)
         }'
+}
+
+# half_width SD N: of the 95 % interval of a mean over N draws with the standard deviation SD, for
+# which their squares were divided by N; - for one draw
+half_width() {
+    awk -v quantiles="$t_quantiles" -v sd="$1" -v n="$2" 'BEGIN {
+        split(quantiles, t, " ")
+        if (n < 2) { print "-"; exit }
+        q = n - 1 in t ? t[n - 1] : 1.96 + 2.4 / (n - 1)
+        printf "%.4f\n", q * sd / sqrt(n - 1)
+    }'
 }
 
 # t_test [VALUE]: numbers on stdin -> p, two-sided, of the hypothesis that their mean is 0; with

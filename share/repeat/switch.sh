@@ -15,6 +15,7 @@ usage='usage: switch.sh --data tinyshakespeare.txt [OPTION]...
 
   --out DIR        runs, tables (repeat-switch)
   --part 1|2|all   which part (all)
+  --models LIST    part 1 (switch,switch-plus)
   --epochs N       part 1 (1; the published tables have 5)
   --steps N        part 2: steps of a run (8000)
   --seeds LIST     part 2 (1,2,3)
@@ -27,14 +28,17 @@ usage='usage: switch.sh --data tinyshakespeare.txt [OPTION]...
 Interrupted, the same command goes on. MOEFW names the program if it is not in PATH.'
 
 data='' out=repeat-switch part=all epochs=1 steps=8000 seeds=1,2,3 jobs=1 threads=0 extra=''
-changes=base,adaptive,reassign,tia_r,simbal,balance,all
+changes=base,adaptive,reassign,tia_r,simbal,balance,all models=switch,switch-plus
 # shellcheck source=lib.sh
 . "$(dirname "$0")/lib.sh"
 
-options 'data out part epochs steps seeds changes jobs threads' "$@"
+options 'data out part models epochs steps seeds changes jobs threads' "$@"
 [ -n "$data" ] || usage_and_exit 2
 [ -r "$data" ] || die 3 "cannot read $data"
 case $part in 1 | 2 | all) ;; *) die 2 "--part: expected 1, 2 or all, found '$part'" ;; esac
+for model in $(list "$models"); do
+    case $model in switch | switch-plus) ;; *) die 2 "--models: '$model' is none of switch, switch-plus" ;; esac
+done
 whole --epochs "$epochs"
 whole --steps "$steps"
 
@@ -75,7 +79,7 @@ done
 epoch=33111 # batches of 32 windows in the 1,059,564 that the published split trains on
 begin
 if [ "$part" != 2 ]; then
-    for model in switch switch-plus; do
+    for model in $(list "$models"); do
         plan "$model-as-run" "$model-as-run" --set train.epochs="$epochs" \
             --set train.eval_every=$epoch --set train.eval_batches=0
     done
@@ -147,7 +151,7 @@ part1() {
     echo
     echo "| model | epoch | published train | ours | published val | ours | published drop | ours | reassigned / tokens |"
     echo "|---|---|---|---|---|---|---|---|---|"
-    for model in switch switch-plus; do
+    for model in $(list "$models"); do
         e=1
         while [ $e -le "$epochs" ]; do
             from=$(((e - 1) * epoch)) to=$((e * epoch))
@@ -155,18 +159,18 @@ part1() {
             at=$to
             [ $e -lt "$epochs" ] || at= # the last line of the file
             # shellcheck disable=SC2046 # words are words
-            set -- $(published $model $e)
-            printf '%s %s %s %s %s %s %s %s %s\n' $model $e "$1" \
-                "$(average $run train task_loss $from $to)" "$2" "$(value $run val task_loss $at)" "$3" \
-                "$(average $run train drop_rate $from $to)" "$(per_token $run $from $to)" |
+            set -- $(published "$model" $e)
+            printf '%s %s %s %s %s %s %s %s %s\n' "$model" $e "$1" \
+                "$(average "$run" train task_loss $from $to)" "$2" "$(value "$run" val task_loss $at)" "$3" \
+                "$(average "$run" train dropped_per_token $from $to)" "$(per_token "$run" $from $to)" |
                 awk '{ printf "| %s | %d | %s | %.4f | %s | %.4f | %s | %.4f | %.4f |\n",
                        $1, $2, $3, $4, $5, $6, $7, $8, $9 }'
             e=$((e + 1))
         done
     done
     routing_head
-    for model in switch switch-plus; do
-        routing_rows $model $model-as-run
+    for model in $(list "$models"); do
+        routing_rows "$model" "$model-as-run"
     done
     echo
     echo "The published drop rate of the second model was never counted: its script reads a counter"
@@ -199,7 +203,7 @@ part2() {
         for seed in $(list "$seeds"); do
             run=$change-$seed
             losses="$losses $(value "$run" val task_loss)"
-            drops="$drops $(average "$run" train drop_rate)"
+            drops="$drops $(average "$run" train dropped_per_token)"
             moves="$moves $(per_token "$run")"
             loads="$loads $(value "$run" val load_cv)"
             speeds="$speeds $(average "$run" train tokens_per_s)"

@@ -9,6 +9,10 @@
 # classes. --data is a folder with sst2/train.tsv, sst2/dev.tsv (SENTENCE TAB LABEL) and, to run
 # SICK too, sick/SICK_train.txt and sick/SICK_trial.txt.
 #
+# With --mnli, a folder with MultiNLI's own train.tsv and dev_matched.tsv, its task comes, too. Table 3
+# also has seconds of an epoch and of its validation, the latency of a batch, and memory: of every
+# model here they are in the last table, of this machine.
+#
 # The printed weight of the entropy in the balanced model, 2, makes printed losses negative (loss -
 # 2 entropy); 1 fits them: tagat-balanced-entropy1.
 # shellcheck disable=SC2034 # lib.sh reads usage, jobs, threads
@@ -21,7 +25,9 @@ usage='usage: tagat.sh --data DIR --vocab FILE [OPTION]...
   --models LIST    tagat-balanced,tagat-balanced-entropy1,tagat-specialised,
                    tagat-balanced-as-run,tagat-specialised-as-run,vanilla,
                    vanilla-as-run (all)
-  --tasks LIST     sst2,sick (both; SICK without entropy1 and the as-run models)
+  --mnli DIR       holds train.tsv and dev_matched.tsv of MultiNLI (none)
+  --tasks LIST     sst2,sick,mnli (those of which there are data; SICK and MultiNLI
+                   without entropy1 and the as-run models of TAGAT)
   --epochs N       (20)
   --seeds LIST     (1,2,3)
   --test-sentences FILE  held-out sentences for sst2 (the lines of train.tsv that
@@ -34,13 +40,14 @@ usage='usage: tagat.sh --data DIR --vocab FILE [OPTION]...
 
 Interrupted, the same command goes on. MOEFW names the program if it is not in PATH.'
 
-data='' test_sentences='' test_pairs='' vocab='' out=repeat-tagat tasks=sst2,sick epochs=20 seeds=1,2,3 jobs=1 threads=0 extra=''
+data='' mnli='' test_sentences='' test_pairs='' vocab='' out=repeat-tagat tasks='' epochs=20 seeds=1,2,3 jobs=1 threads=0 extra=''
 models=tagat-balanced,tagat-balanced-entropy1,tagat-specialised,tagat-balanced-as-run,tagat-specialised-as-run,vanilla,vanilla-as-run
 # shellcheck source=lib.sh
 . "$(dirname "$0")/lib.sh"
 
-options 'data vocab out models tasks epochs seeds test-sentences test-pairs jobs threads' "$@"
+options 'data mnli vocab out models tasks epochs seeds test-sentences test-pairs jobs threads' "$@"
 if [ -z "$data" ] || [ -z "$vocab" ]; then usage_and_exit 2; fi
+[ -n "$tasks" ] || tasks=sst2,sick${mnli:+,mnli}
 whole --epochs "$epochs"
 for seed in $(list "$seeds"); do
     whole --seeds "$seed"
@@ -79,7 +86,12 @@ for task in $(list "$tasks"); do
         rm -f "$out/data/sick-test.tsv"
         [ -z "$test_pairs" ] || link "$test_pairs" sick-test.tsv
         ;;
-    *) die 2 "--tasks: '$task' is none of sst2, sick" ;;
+    mnli)
+        [ -n "$mnli" ] || die 2 "--tasks: mnli wants --mnli DIR (--help tells)"
+        link "$mnli/train.tsv" mnli-train.tsv
+        link "$mnli/dev_matched.tsv" mnli-dev.tsv
+        ;;
+    *) die 2 "--tasks: '$task' is none of sst2, sick, mnli" ;;
     esac
 done
 case ${MOEFW-} in
@@ -91,7 +103,7 @@ out=. data=
 
 has() { # TASK MODEL: whether it is among the runs
     case $1-$2 in
-    sick-*-as-run | sick-*-entropy1) return 1 ;;
+    sick-*-as-run | sick-*-entropy1 | mnli-tagat-*-as-run | mnli-*-entropy1) return 1 ;;
     *) return 0 ;;
     esac
 }
@@ -180,7 +192,7 @@ published() {
 
 row() { # TASK MODEL
     p=$(published "$2")
-    [ "$1" = sst2 ] || p='|||||||'
+    case $1-$2 in sst2-* | mnli-vanilla*) ;; *) p='|||||||' ;; esac
     IFS='|' read -r p_best p_mean p_last p_h p_kl p_r p_ta p_tl <<ROW
 $p
 ROW
@@ -281,6 +293,58 @@ gains() {
     echo "the last epoch is not chosen."
 }
 
+# ---- time and memory ----
+
+# seconds RUN: medians over its epochs of the seconds of training and of validation, whose speed in
+# tokens gives its own
+seconds() {
+    awk '
+        function get(key,    at) { at = index($0, "\"" key "\":"); return substr($0, at + length(key) + 3) + 0 }
+        /"split":"val"/ {
+            v = get("tokens") / get("tokens_per_s")
+            print "train", get("wall_s") - before - v
+            print "val", v
+            before = get("wall_s")
+        }' "$out/runs/$1/metrics.jsonl" | sort -k1,1 -k2,2n | awk '
+        { v[$1, ++n[$1]] = $2 }
+        END {
+            for (i = 0; i < 2; i++) {
+                k = i ? "val" : "train"
+                printf "%.2f ", (v[k, int((n[k] + 1) / 2)] + v[k, int(n[k] / 2) + 1]) / 2
+            }
+        }'
+}
+
+# latency RUN: of a batch of 32 padded sentences, the median in ms; measured once
+latency() {
+    if [ ! -s "$out/runs/$1.infer" ]; then
+        "$MOEFW" bench infer "$out/runs/$1" --batch 32 --repetitions 20 --json -t "$threads" 2>>"$out/runs/$1.log" |
+            sed 's/.*"ms":\([0-9.]*\).*/\1/' >"$out/runs/$1.infer.new"
+        [ -s "$out/runs/$1.infer.new" ] || die 1 "$1: no latency: see $out/runs/$1.log"
+        mv "$out/runs/$1.infer.new" "$out/runs/$1.infer"
+    fi
+    awk '{ printf "%.1f", $1 }' "$out/runs/$1.infer"
+}
+
+time_table() {
+    first=${seeds%%,*}
+    echo "Time and memory, seed $first; published: of the vanilla model on MultiNLI, 392,702 and 9,815 pairs, on a T4"
+    echo
+    echo "| task | model | tokens an epoch | s an epoch | of its validation | ms of a batch of 32 | MiB of the process, at most |"
+    echo "|---|---|---|---|---|---|---|"
+    echo "| MultiNLI, published | vanilla |  | 137.4 (136.6 to 154.8) | 1.06 (1.06 to 1.31) | 1.8 | 82 MB of the GPU |"
+    for t in $(list "$tasks"); do
+        for m in $(list "$models"); do
+            has "$t" "$m" || continue
+            name=$t-$m-$first
+            # shellcheck disable=SC2046 # two numbers
+            set -- $(seconds "$name")
+            echo "| $t | $m | $(value "$name" train tokens | awk -v e="$epochs" '{ printf "%d", $1 / e }') | $1 | $2 | $(latency "$name") | $(
+                sed -n '$s/.*"peak_rss_mib":\([0-9]*\).*/\1/p' "$out/runs/$name/memory.jsonl") |"
+        done
+    done
+}
+
 # ---- held-out sentences ----
 
 # held_out TASK RUN: accuracy of the last epoch's weights on data/TASK-test.tsv, measured once
@@ -339,9 +403,12 @@ held_out_table() { # TASK LIMIT
         case $task in
         sst2) task_table sst2 "SST-2, 4,000 training and 872 validation sentences, 2 classes" && all_curves ;;
         sick) task_table sick "SICK, 4,500 training and 500 validation pairs, 3 classes" ;;
+        mnli) task_table mnli "MultiNLI as found in --mnli, 3 classes" ;;
         esac
     done
     gains
+    echo
+    time_table
     for task in $(list "$tasks"); do
         [ -s "data/$task-test.tsv" ] || continue
         echo

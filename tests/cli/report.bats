@@ -368,6 +368,27 @@ END
     if grep -qiE "go with quality|correlat" one/report.html; then return 1; fi
 }
 
+@test "seconds of an epoch and of its validation, from the times in metrics.jsonl" {
+    mkdir timed
+    # training 10, 13 and 7 s; validation 2, 1 and 3 s: tokens / tokens_per_s
+    {
+        echo '{"step":10,"split":"val","loss":1,"task_loss":1,"tokens":100,"tokens_per_s":50,"wall_s":12}'
+        echo '{"step":20,"split":"val","loss":1,"task_loss":1,"tokens":100,"tokens_per_s":100,"wall_s":26}'
+        echo '{"step":30,"split":"val","loss":1,"task_loss":1,"tokens":90,"tokens_per_s":30,"wall_s":36}'
+    } >timed/metrics.jsonl
+    printf '[train]\neval_epochs = 1\n' >timed/config.ini
+    "$MOEFW" report timed -q
+    grep -qF '<small>an epoch</small><b>10 s</b><small>its validation: 2 s; medians</small>' timed/report.html ||
+        { grep -o 'an epoch</small>.*' timed/report.html; return 1; }
+    grep -qF '<h3>Time of an epoch</h3>' timed/report.html
+    grep -qF 'training: s 7 at step 30; from 7 to 13' timed/report.html
+    grep -qF 'validation (right): s of the validation 3 at step 30; from 1 to 3' timed/report.html
+    printf '[train]\neval_every = 10\n' >timed/config.ini
+    "$MOEFW" report timed -q
+    grep -qF '<h3>Time from one validation to the next</h3>' timed/report.html
+    if grep -q 'an epoch' timed/report.html; then return 1; fi
+}
+
 @test "bench routers --report: table, figures and losses on one page" {
     run "$MOEFW" bench routers --routers linear,hash,oracle --dim 16 --experts 4 --batch 1 --seq 8 --seeds 1 \
         --repetitions 1 --no-layer -t 1 --report routers.html

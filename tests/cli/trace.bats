@@ -1,5 +1,7 @@
 # Traces: recorded, replayed by other kernels and routers, and compared.
 
+bats_require_minimum_version 1.5.0
+
 setup_file() {
     cd "$BATS_FILE_TMPDIR" || exit 1
     export XDG_CONFIG_HOME="$BATS_FILE_TMPDIR" OMP_WAIT_POLICY=passive
@@ -283,4 +285,48 @@ TXT
     [[ "$output" == *"--activations"* ]]
     run "$MOEFW" "${bench[@]}" --dim 64 --activations act.trace
     [ "$status" -eq 2 ]
+}
+
+@test "bench routers: experts that are copies of a dense block, and routers that learn first" {
+    train dense --set model.moe_every=0 --set model.ffn_hidden=48
+    bench=(bench routers --dim 32 --experts 4 --batch 2 --seq 16 --seeds 2 --repetitions 0 --json -t 1)
+    values() { printf '%s\n' "$output" | grep -oE "\"$1\":[^,}]*" | cut -d: -f2; }
+    # gates sum to 1, so the choice among copies cannot change the output
+    run "$MOEFW" "${bench[@]}" --routers linear,attention,hash --expert swiglu --expert-of dense:1
+    [ "$status" -eq 0 ] || { echo "$output"; return 1; }
+    copies=$(values output_std | awk '{ printf "%.6f\n", $1 }' | sort -u)
+    [ "$(wc -l <<<"$copies")" -eq 1 ]
+    run "$MOEFW" "${bench[@]}" --routers linear --expert swiglu --expert-of dense:1 --experts 1 --top-k 1
+    [ "$(values output_std | awk '{ printf "%.6f\n", $1 }')" = "$copies" ]
+    run "$MOEFW" "${bench[@]}" --routers linear --expert swiglu --expert-of dense
+    [ "$(values output_std | awk '{ printf "%.6f\n", $1 }')" != "$copies" ]
+    # the balance loss falls; a router without parameters or probabilities stays as it is
+    linear=linear:init_std=0.3
+    "$MOEFW" trace record run --batches 4 --activations -o act.trace --force -q
+    learn=("${bench[@]}" --no-layer --activations act.trace:1 --experts 4 --batch 8 --seq 64)
+    run "$MOEFW" "${learn[@]}" --routers $linear,hash,self_supervised
+    before=$(values importance2_load | head -n 1) hash=$(sed -n 2p <<<"$output")
+    entropy=$(values entropy_token | sed -n 3p)
+    run "$MOEFW" "${learn[@]}" --routers $linear,hash,self_supervised --learn 60 --learn-on importance2_load --learn-lr 0.01
+    [ "$status" -eq 0 ] || { echo "$output"; return 1; }
+    values importance2_load | head -n 1 | awk -v b="$before" '{ exit !($1 < b - 0.0001 && $1 > 0.0024) }'
+    [ "$(sed -n 2p <<<"$output" | sed 's/"learn":60/"learn":0/')" = "$hash" ]
+    values entropy_token | sed -n 3p | awk -v e="$entropy" '{ exit !($1 < e - 0.001) }'
+    # two gates of a token: at most ln 2; one expert a token has none
+    values entropy_gate | awk '$1 != "null" && !($1 >= 0 && $1 <= 0.693148) { bad = 1 } END { exit bad }'
+    again=$output
+    run "$MOEFW" "${learn[@]}" --routers $linear,hash,self_supervised --learn 60 --learn-on importance2_load --learn-lr 0.01
+    [ "$output" = "$again" ]
+    refuses() {
+        run --separate-stderr "$MOEFW" "${bench[@]}" --routers linear "${@:3}"
+        [ "$status" -eq "$1" ] || { echo "$status: $stderr"; return 1; }
+        [[ "$stderr" == *"$2"* ]] || { echo "$stderr"; return 1; }
+    }
+    refuses 2 "dense: expected the number of a dense block, from 0 to 1, found block 7, which has no weights" --expert swiglu --expert-of dense:7
+    refuses 2 "expected the number of a dense block, from 0 to 1, found block 0, which has experts" --expert swiglu --expert-of run
+    refuses 2 "--expert-of=dense: the block is 32 wide, the activations are 16" --expert swiglu --expert-of dense --dim 16
+    refuses 2 "--hidden: not beside --expert-of" --expert swiglu --expert-of dense --hidden 8
+    refuses 3 "nothere" --expert-of nothere
+    refuses 2 "--expert=mlp: its weights w1 are not those of the dense block" --expert mlp --expert-of dense
+    refuses 2 "load_balanc" --learn 1 --learn-on load_balanc
 }

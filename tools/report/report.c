@@ -5,6 +5,7 @@
 
 #include "base/file/io.h"
 #include "report/compare/compare.h"
+#include "report/page/report_curves.h"
 #include "report/page/report_parts.h"
 
 #include <stdarg.h>
@@ -121,6 +122,17 @@ static const char *against_floor(const mf_report *p, const mf_report_run *r, dou
     return mf_report_strf(p, "nats; %.3f x the floor of %.4f", loss / r->floor, r->floor);
 }
 
+/* Writes a card with the seconds of an epoch, of a run that is validated after each. */
+static void epoch_card(const mf_report *p, const mf_report_run *r)
+{
+    double training, validation;
+    mf_report_seconds(r, &training, &validation);
+    if (isnan(training) || !mf_report_by_epoch(r)) return;
+    mf_html_card(
+        p->d, mf_report_strf(p, "%s s", mf_report_num(p, 3, training)), "an epoch",
+        mf_report_strf(p, "its validation: %s s; medians", mf_report_num(p, 3, validation)));
+}
+
 /* Writes a card with the best validation if that was not the last one. The number of batches is
  * named, because the validation at the end used more. */
 static void best_card(const mf_report *p, const mf_report_run *r)
@@ -189,6 +201,7 @@ static void cards(const mf_report *p)
                                             ? ""
                                             : mf_report_strf(p, ", %.0f s", train->wall_s))
                        : NULL);
+    epoch_card(p, r);
     if (!isnan(active))
         mf_html_card(
             p->d, mf_report_count(p, mf_report_manifest_number(r, "params")), "parameters",

@@ -291,3 +291,39 @@ refused() {
     run --separate-stderr "$MOEFW" swap tuned --set train.eval_context=0 --router linear -o whole --json -t 1 -q --batches 3
     [ "$status" -ne 0 ] || ! near "$loss" "$(value loss_before)"
 }
+
+@test "the script of the fine-tuning: lines with their padding, each router, losses of tenths of the steps" {
+    printf 'ab ab\n\nba "quoted" \\ ab\nabab\n' >text
+    again() {
+        MOEFW="$MOEFW" "$srcdir/share/repeat/qwen.sh" --data text --model "$srcdir/tests/golden/pretrained/qwen2_moe/hf" --lines 4 \
+            --seq 24 --pad 3 --steps 5 --seeds 1,2 --routers own,linear,attention --threads 1 --out out "$@"
+    }
+    again >table 2>log || { cat log; return 1; }
+    cmp table out/table.md
+    # a line has 24 ids of 4 bytes; the second one is empty, so all of it is padding
+    [ "$(wc -c <out/lines.bin)" -eq 384 ]
+    [ "$(od -An -v -tu4 -j 96 -N 96 out/lines.bin | tr -s ' ' '\n' | grep . | sort -u)" = 3 ]
+    printf abab >abab
+    ids=$("$MOEFW" tokenize encode out/runs/base/tokenizer.json abab)
+    [ "$(od -An -v -tu4 -j 288 -N 96 out/lines.bin | tr -s ' \n' ' ' | sed 's/^ //; s/\( 3\)* *$//')" = "$ids" ]
+    [ "$(wc -l <out/lines.jsonl)" -eq 3 ]
+    [ "$(grep -cE '^\| (own|linear|attention) \| .* \|( [0-9.]+ ± [0-9.]+ \|){5}$' table)" -eq 6 ] || { cat table; return 1; }
+    # the first loss in the table is the mean over seeds of that step
+    for seed in 1 2; do
+        head -n 1 out/runs/tuned-padded-linear-$seed/metrics.jsonl | sed 's/.*"task_loss":\([0-9.]*\).*/\1/'
+    done | awk '{ s += $1 } END { printf "%.4f\n", s / 2 }' >mean
+    grep -qF "| linear | 1.9086 .1569 .0027 .0009 .0006 | $(cat mean) ± " table || { cat mean table; return 1; }
+    # only changes of low rank learn: those of attention, and of the new router's query
+    run "$MOEFW" ckpt diff out/runs/attention-1 out/runs/tuned-padded-attention-1
+    [ "$(grep -c 'other values' <<<"$output")" -eq 0 ]
+    [ "$(grep -c '\.lora\.router\.query\.[ab]: only in the second' <<<"$output")" -eq 6 ]
+    # nothing is trained twice
+    again >table2 2>log
+    cmp table table2
+    if grep -q 'val loss' log; then return 1; fi
+    run again --routers own,other
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"'other' is none of own, linear, attention, attention8"* ]]
+    run again --lines 9
+    [ "$status" -eq 3 ]
+}

@@ -150,6 +150,19 @@ words() {
     [ "$status" -eq 3 ]
 }
 
+@test "LaMoE's long run: validation at each hundredth step, the best of them, and texts of both weights" {
+    yes 'the old cook stirs the soup near the oven and the sea is calm' | head -300 >text
+    MOEFW="$MOEFW" run "$srcdir/share/repeat/lamoe.sh" --train text --out out --preset lamoe --steps 200 --vocab-size 200 \
+        --eval-batches 1 --val-tokens 400 --threads 1 --set model.dim=8 --set model.heads=2 --set model.kv_heads=1 \
+        --set model.layers=1 --set expert.hidden=8 --set model.seq=16 --set train.batch=2
+    [ "$status" -eq 0 ] || { echo "$output"; return 1; }
+    [ "$(grep -cE '^\| (100|200) \| [0-9.]+ \| [0-9.]+ \| [0-9.]+ \|$' out/table.md)" -eq 2 ] || { cat out/table.md; return 1; }
+    least=$(grep '"split":"val"' out/runs/lamoe-200/metrics.jsonl | sed -E 's/.*"step":([0-9]+).*"loss":([0-9.]+),"task_loss.*/\2 \1/' | sort -n | head -n 1)
+    grep -q "^The validation loss is lowest, $(printf %.4f "${least% *}"), at step ${least#* };" out/table.md || { cat out/table.md; return 1; }
+    [ "$(grep -cE '^- (Science and Technology|Once, upon a time|Physics|String theory|Artificial)' out/table.md)" -eq 10 ]
+    [ "$(ls out/runs | grep -c 'done$')" -eq 1 ]
+}
+
 @test "lamoe-as-run decodes from position 1 of the cache" {
     words
     "$MOEFW" train lamoe-as-run -q -t 1 --out run --set model.vocab=auto --set model.layers=1 \

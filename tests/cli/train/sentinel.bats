@@ -417,6 +417,20 @@ below() {
     [ "$(grep -cE '^\| (first|unpruned|pruned|regrown) \|( [01]\.[0-9]{4} \|){6} -[0-9.]* \|$' out/table.md)" -eq 4 ] || { cat out/table.md; return 1; }
     [ "$(grep -cE '^\| (gate|entropy|gradient|importance|magnitude|random) \|( [0-9]+\.[0-9]{3} \|){4}$' out/table.md)" -eq 6 ] || { cat out/table.md; return 1; }
     [ "$(active out/runs/cut-random-50)" -eq 8 ]
+    # the chart has a line for each measure, from the unpruned model to 70 %; the last point by hand
+    [ "$(grep -cE '<polyline .* points="70.0,290.0( [0-9.]+,[0-9.]+){4}"/>' out/pruning.svg)" -eq 6 ] || { cat out/pruning.svg; return 1; }
+    most=$(awk -F '|' '/^\| (gate|entropy|gradient|importance|magnitude|random) \|( [0-9]+\.[0-9]+ \|){4}$/ { for (i = 3; i < 7; i++) if ($i > m) m = $i + 0 } END { print m }' out/table.md)
+    last=$(sed -n 's/^| gate |.* \([0-9.]*\) |$/\1/p' out/table.md)
+    none=$(tail -n 1 out/runs/unpruned/metrics.jsonl | sed 's/.*"ppl":\([0-9.]*\).*/\1/')
+    y=$(awk -v m="$most" -v l="$last" -v n="$none" 'BEGIN { if (m < 1.01 * n) m = 1.01 * n; printf "%.1f", 290 - 240 * log(l / n) / log(m / n) }')
+    sed -n 's/.* 525.0,\([0-9.]*\)"\/>$/\1/p' out/pruning.svg | head -n 1 |
+        awk -v y="$y" '{ exit !($1 > y - 0.5 && $1 < y + 0.5) }' || { echo "$y"; cat out/pruning.svg; return 1; }
+    # a page of these runs has loss and speed against their shares of pruned heads
+    "$MOEFW" report out/runs/unpruned out/runs/cut-gate-{10,30,50,70} -q -o page.html
+    grep -qF '<h3>Quality and speed against pruned heads</h3>' page.html
+    [ "$(sed -n '/<h3>Quality and speed against pruned heads</,/<\/figure>/p' page.html | grep -c '<circle')" -eq 10 ]
+    "$MOEFW" report out/runs/unpruned out/runs/first -q -o page.html
+    if grep -qF 'against pruned heads' page.html; then return 1; fi
     grep -q '^| 70 % | [0-9]* | [0-9.]* | [0-9]* | [0-9.]* | 20.21, 20.57 |' out/table.md
     before=$(cat out/table.md)
     MOEFW="$MOEFW" run "$srcdir/share/repeat/sentinel.sh" --data text --out out --steps 12 --more 24 --threads 1 \

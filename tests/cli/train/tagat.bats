@@ -194,6 +194,8 @@ holds() { awk "BEGIN { exit !($1) }"; }
     cmp out "my tables/tables.md"
     grep -q '^| tagat-balanced | .6720 | 0\.[0-9]* ± ' out
     grep -q '^| sst2 | tagat-balanced − vanilla | last epoch | [-+]0\.' out
+    [ "$(grep -cE '^\| sst2 \| (tagat-balanced|vanilla) \| [1-9][0-9]* \| [0-9.]+ \| [0-9.]+ \| [0-9.]+ \| [1-9][0-9]* \|$' out)" -eq 2 ] ||
+        { cat out; return 1; }
     again >out2 2>log
     [ "$(grep -c 'val loss' log)" -eq 0 ]
     cmp out out2
@@ -209,7 +211,26 @@ holds() { awk "BEGIN { exit !($1) }"; }
     [ "$accuracy" = "$(cat "my tables/runs/sst2-vanilla-1.held-out-"*)" ]
     run again --tasks mnli
     [ "$status" -eq 2 ]
-    [[ "$output" == *"'mnli' is none of sst2, sick"* ]]
+    [[ "$output" == *"--tasks: mnli wants --mnli DIR"* ]]
+    run again --tasks glue
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"'glue' is none of sst2, sick, mnli"* ]]
+    # MultiNLI in its own layout, with the published figures of the vanilla model
+    mkdir mnli
+    for file in train dev_matched; do
+        printf 'index\tsentence1\tsentence2\tlabel1\tgold_label\n'
+        for i in 1 2 3 4 5 6; do printf '%d\ta film is fine\tthe plot %d\tneutral\t%s\n' $i $i "$(sed -n "$((i % 3 + 1))p" <<'END'
+neutral
+entailment
+contradiction
+END
+)"; done
+    done >mnli/all
+    head -n 7 mnli/all >mnli/train.tsv
+    tail -n 7 mnli/all >mnli/dev_matched.tsv
+    again --tasks mnli --mnli mnli --models vanilla --seeds 1 --out other >out4 2>log || { cat log; return 1; }
+    grep -qE '^\| vanilla \| .5420 \(MultiNLI\) \| [01]?\.?[0-9.]+ \|' out4 || { cat out4; return 1; }
+    grep -qE '^\| mnli \| vanilla \| [0-9]+ \| [0-9.]+ \|' out4
     run again --steps 3
     [ "$status" -eq 2 ]
     [ "$output" = "tagat.sh: unknown argument '--steps' (--help tells)" ]

@@ -44,9 +44,12 @@ static void print_json(const mf_router_bench_spec *s, const mf_router_bench *r)
     mf_jw_kv_int(w, "tokens", (int64_t)s->batch * s->seq);
     mf_jw_kv_int(w, "threads", mf_parallel_threads());
     mf_jw_kv_int(w, "seeds", s->seeds);
+    mf_jw_kv_int(w, "learn", s->learn);
     mf_jw_kv_real(w, "entropy_token", r->entropy_token);
     mf_jw_kv_real(w, "entropy_token_sd", r->entropy_sd);
     mf_jw_kv_real(w, "entropy_load", r->entropy_load);
+    mf_jw_kv_real(w, "entropy_gate", r->entropy_gate);
+    mf_jw_kv_real(w, "entropy_gate_sd", r->gate_sd);
     mf_jw_kv_real(w, "top_prob", r->top_prob);
     mf_jw_kv_real(w, "top_prob_sd", r->top_prob_sd);
     mf_jw_kv_real(w, "score_var", r->score_var);
@@ -99,6 +102,7 @@ static void print_row(const mf_router_bench *r, bool headings, int parts)
         int part, width, digits;
     } c[] = {{"params", (double)r->params, CHOICE, 9, 0},
              {"H(token)", r->entropy_token, CHOICE, 8, 4},
+             {"H(gate)", r->entropy_gate, CHOICE, 8, 4},
              {"H(load)", r->entropy_load, CHOICE, 8, 4},
              {"top-k p", r->top_prob, CHOICE, 8, 4},
              {"var(p)", r->score_var, CHOICE, 10, 6},
@@ -194,6 +198,26 @@ static int use_activations(const mf_cli *cli, mf_activations *a, mf_router_bench
     return MF_OK;
 }
 
+/* Experts that are copies of a dense block of a run, which decides how wide they are. */
+static int use_block(const mf_cli *cli, mf_router_bench_spec *s)
+{
+    static const char *const other[] = {"hidden", "no-layer"};
+    const char *text = mf_cli_text(cli, "expert-of", NULL);
+    if (!text) return MF_OK;
+    for (size_t i = 0; i < sizeof other / sizeof *other; i++)
+        if (mf_cli_count(cli, other[i]) > 0)
+            return mf_fail(
+                MF_EUSAGE,
+                "--%s: not beside --expert-of, whose block decides the experts' width",
+                other[i]);
+    int rc = mf_bench_block_open(text, &s->block);
+    if (rc == MF_OK && s->block.dim != s->dim)
+        rc = mf_fail(MF_EUSAGE, "--expert-of=%s: the block is %d wide, the activations are %d",
+                     text, (int)s->block.dim, (int)s->dim);
+    s->hidden = s->block.hidden;
+    return rc;
+}
+
 /* The command that repeats this measurement: the options as they were given and the number of
  * threads, but not the path of the page. The caller frees it; NULL: out of memory. */
 static mf_doc *repeat_command(const mf_cli *cli)
@@ -273,7 +297,11 @@ int mf_bench_routers(const mf_cli *cli)
     s.alpha = mf_cli_real(cli, "alpha", s.alpha);
     s.expert = mf_cli_text(cli, "expert", c ? c->expert.plugin : NULL);
     s.layer = !mf_cli_flag(cli, "no-layer");
+    s.learn = (int32_t)mf_cli_int(cli, "learn", s.learn);
+    s.learn_on = mf_cli_text(cli, "learn-on", NULL);
+    s.learn_lr = mf_cli_real(cli, "learn-lr", s.learn_lr);
     if (rc == MF_OK) rc = use_activations(cli, &activations, &s);
+    if (rc == MF_OK) rc = use_block(cli, &s);
     if (rc == MF_OK)
         rc = arena && all ? list_routers(arena, mf_cli_text(cli, "routers", NULL), names, &n)
                           : MF_ENOMEM;
@@ -302,6 +330,7 @@ int mf_bench_routers(const mf_cli *cli)
     if (rc == MF_OK && mf_cli_text(cli, "report", NULL)) rc = write_page(cli, &s, all, done);
     mf_free(all);
     mf_activations_free(&activations);
+    mf_bench_block_close(&s.block);
     mf_arena_free(arena);
     mf_config_free(c);
     return rc;

@@ -9,7 +9,7 @@
 #include "base/text/ini.h"
 #include "base/mem.h"
 #include "base/rng.h"
-#include "lab/bench/layer.h"
+#include "lab/bench/router_bench_parts.h"
 #include "lab/bench/router_list.h"
 #include "plugin/load/open.h"
 
@@ -24,35 +24,15 @@ void mf_router_bench_defaults(mf_router_bench_spec *ret)
                                   .seeds = 20,
                                   .how = {.repetitions = 21},
                                   .layer = true,
-                                  .alpha = 0.01};
+                                  .alpha = 0.01,
+                                  .learn_lr = 0.001};
 }
-
-/* A router in one layer, together with all installed regularizers. */
-typedef struct {
-    const mf_router_bench_spec *spec;
-    mf_arena *arena;
-    mf_ini *ini;
-    mf_store *store;
-    mf_plughost *host;
-    mf_moe_config config;
-    mf_moe_layer layer;
-    mf_ctx *regularizers[MF_BENCH_LOSSES];
-    int n_regularizers;
-} bench;
-
-/* A graph of `tokens` tokens that runs the router alone, or the whole layer. */
-typedef struct {
-    mf_graph *g;
-    mf_router_in in;
-    mf_moe_out out;
-    mf_tensor *losses[MF_BENCH_LOSSES];
-} bench_graph;
 
 /* ---- building ---- */
 
 /* Splits an entry into the plugin's name and its options. The options are added to the
  * section [router]. */
-static int read_spec(bench *b, const char *text, const char **ret_name)
+static int read_spec(mf_bench_layer *b, const char *text, const char **ret_name)
 {
     mf_router_entry e;
     int rc = mf_router_entry_read(b->arena, text, &e);
@@ -67,9 +47,8 @@ static int read_spec(bench *b, const char *text, const char **ret_name)
     return rc;
 }
 
-/* The sizes and plugins of the layer, for a graph of batch x seq tokens. router may be NULL if
- * only the dimensions are needed. */
-static mf_lab_layer layer_of(const bench *b, const char *router, int32_t batch, int32_t seq)
+mf_lab_layer mf_bench_sizes(const mf_bench_layer *b, const char *router, int32_t batch,
+                            int32_t seq)
 {
     const mf_router_bench_spec *s = b->spec;
     return (mf_lab_layer){.batch = batch,
@@ -85,10 +64,10 @@ static mf_lab_layer layer_of(const bench *b, const char *router, int32_t batch, 
 
 /* Loads the regularizers. Those with a required option cannot run with their defaults and
  * are skipped. */
-static int load_regularizers(bench *b)
+static int load_regularizers(mf_bench_layer *b)
 {
     static const char *const none[] = {NULL};
-    const mf_lab_layer layer = layer_of(b, NULL, b->spec->batch, b->spec->seq);
+    const mf_lab_layer layer = mf_bench_sizes(b, NULL, b->spec->batch, b->spec->seq);
     const mf_dims dims = mf_lab_dims(&layer, -1);
     mf_found *found;
     int n;
@@ -110,7 +89,7 @@ static int load_regularizers(bench *b)
     return rc;
 }
 
-static int make(bench *b, const char *router)
+static int make(mf_bench_layer *b, const char *router)
 {
     const char *name;
     b->arena = mf_arena_new();
@@ -125,14 +104,15 @@ static int make(bench *b, const char *router)
                                 .force_causal = 1};
     int rc = read_spec(b, router, &name);
     if (rc == MF_OK) {
-        const mf_lab_layer layer = layer_of(b, name, b->spec->batch, b->spec->seq);
-        rc = mf_lab_layer_new(&layer, b->host, b->ini, &b->layer);
+        const mf_lab_layer layer = mf_bench_sizes(b, name, b->spec->batch, b->spec->seq);
+        if (b->spec->layer) rc = mf_bench_set_block(b);
+        if (rc == MF_OK) rc = mf_lab_layer_new(&layer, b->host, b->ini, &b->layer);
     }
     if (rc == MF_OK) rc = load_regularizers(b);
-    return rc == MF_OK ? mf_store_seal(b->store, 1, false) : rc;
+    return rc == MF_OK ? mf_bench_seal(b) : rc;
 }
 
-static void unmake(bench *b)
+static void unmake(mf_bench_layer *b)
 {
     for (int i = 0; i < b->n_regularizers; i++)
         mf_instance_free(b->regularizers[i]);
@@ -143,12 +123,27 @@ static void unmake(bench *b)
     mf_arena_free(b->arena);
 }
 
-static int build(const bench *b, bool layer, bool measure, int32_t batch, int32_t seq,
-                 bench_graph *bg)
+int mf_bench_regularize(const mf_bench_layer *b, int i, int32_t batch, int32_t seq,
+                        const mf_bench_graph *bg, mf_tensor **ret)
+{
+    const mf_routing *record = &bg->out.routing;
+    const mf_regularizer_in in = {.size = sizeof in,
+                                  .n = 1,
+                                  .routing = &record,
+                                  .batch = batch,
+                                  .seq = seq,
+                                  .token_ids = bg->in.token_ids,
+                                  .positions = bg->in.positions,
+                                  .sequence_ids = bg->in.sequence_ids};
+    return mf_instance_loss(b->regularizers[i], bg->g, &in, ret);
+}
+
+static int build(const mf_bench_layer *b, bool layer, bool measure, int32_t batch, int32_t seq,
+                 mf_bench_graph *bg)
 {
     const mf_graph_options options = {.training = false};
-    const mf_lab_layer sizes = layer_of(b, NULL, batch, seq);
-    *bg = (bench_graph){.g = mf_graph_new(&options)};
+    const mf_lab_layer sizes = mf_bench_sizes(b, NULL, batch, seq);
+    *bg = (mf_bench_graph){.g = mf_graph_new(&options)};
     mf_graph *g = bg->g;
     if (!g) return MF_ENOMEM;
     bg->in = mf_lab_inputs(&sizes, g, false);
@@ -156,17 +151,8 @@ static int build(const bench *b, bool layer, bool measure, int32_t batch, int32_
     int rc = layer ? mf_moe_build(&b->layer, &settings, g, &bg->in, &bg->out)
                    : mf_moe_choose(&b->layer, &settings, g, &bg->in, &bg->out);
     if (rc == MF_OK && layer) mf_graph_keep(bg->out.y);
-    const mf_routing *record = &bg->out.routing;
-    const mf_regularizer_in regularized = {.size = sizeof regularized,
-                                           .n = 1,
-                                           .routing = &record,
-                                           .batch = batch,
-                                           .seq = seq,
-                                           .token_ids = bg->in.token_ids,
-                                           .positions = bg->in.positions,
-                                           .sequence_ids = bg->in.sequence_ids};
     for (int i = 0; rc == MF_OK && measure && i < b->n_regularizers; i++) {
-        rc = mf_instance_loss(b->regularizers[i], g, &regularized, &bg->losses[i]);
+        rc = mf_bench_regularize(b, i, batch, seq, bg, &bg->losses[i]);
         if (rc == MF_OK) mf_graph_keep(bg->losses[i]);
     }
     if (rc == MF_OK) rc = mf_graph_status(g);
@@ -175,13 +161,21 @@ static int build(const bench *b, bool layer, bool measure, int32_t batch, int32_
 
 /* ---- filling ---- */
 
-static void draw_weights(const bench *b, uint64_t seed)
+static void draw_weights(const mf_bench_layer *b, uint64_t seed)
 {
     for (int i = 0; i < mf_store_count(b->store); i++) {
         mf_param *p = mf_store_at(b->store, i);
         float *value = mf_param_edit(p);
         if (value) mf_param_draw(p, seed, value);
     }
+}
+
+/* Draws the weights of a seed, copies the block, and lets the router learn. */
+static int prepare(const mf_bench_layer *b, uint64_t seed)
+{
+    draw_weights(b, seed);
+    const int rc = mf_bench_copy_block(b);
+    return rc == MF_OK && b->spec->learn > 0 ? mf_bench_learn(b, seed) : rc;
 }
 
 static int64_t recorded_row(const mf_router_bench_spec *s, uint64_t seed, int64_t sequence,
@@ -192,7 +186,7 @@ static int64_t recorded_row(const mf_router_bench_spec *s, uint64_t seed, int64_
     return (int64_t)((start + (uint64_t)position) % (uint64_t)s->rows);
 }
 
-static void fill(const bench *b, const bench_graph *bg, uint64_t seed)
+void mf_bench_fill(const mf_bench_layer *b, const mf_bench_graph *bg, uint64_t seed)
 {
     const mf_router_bench_spec *s = b->spec;
     const mf_router_in *in = &bg->in;
@@ -225,7 +219,7 @@ static int descending(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
-static void measure_prob(const bench *b, const float *p, int64_t T, mf_router_bench *r)
+static void measure_prob(const mf_bench_layer *b, const float *p, int64_t T, mf_router_bench *r)
 {
     const int32_t E = b->spec->experts, k = b->spec->top_k;
     double entropy = 0, top = 0, sum = 0, square = 0;
@@ -248,6 +242,23 @@ static void measure_prob(const bench *b, const float *p, int64_t T, mf_router_be
     r->score_var = square / n - sum / n * (sum / n);
 }
 
+/* Returns the mean entropy of a token's gates. */
+static double gate_entropy(const float *gate, int64_t T, int64_t k)
+{
+    double all = 0;
+    for (int64_t t = 0; t < T; t++) {
+        double sum = 0, h = 0;
+        for (int64_t j = 0; j < k; j++)
+            sum += (double)gate[t * k + j];
+        for (int64_t j = 0; j < k; j++) {
+            const double q = (double)gate[t * k + j] / sum;
+            if (q > 0) h -= q * log(q);
+        }
+        all += h / (double)T;
+    }
+    return all;
+}
+
 static double deviation(const float *v, int64_t n)
 {
     double sum = 0, square = 0;
@@ -260,7 +271,7 @@ static double deviation(const float *v, int64_t n)
 }
 
 /* Writes the measurements of the last run to *r. */
-static void measure(const bench *b, const bench_graph *bg, mf_router_bench *r)
+static void measure(const mf_bench_layer *b, const mf_bench_graph *bg, mf_router_bench *r)
 {
     const mf_routing *rec = &bg->out.routing;
     const int64_t T = (int64_t)bg->in.batch * bg->in.seq;
@@ -270,6 +281,9 @@ static void measure(const bench *b, const bench_graph *bg, mf_router_bench *r)
     double rows = 0;
     r->entropy_token = r->top_prob = r->score_var = (double)NAN;
     if (prob) measure_prob(b, prob, T, r);
+    const float *gate = bg->out.gate ? mf_tensor_host(bg->out.gate) : NULL;
+    const bool each = gate && !rec->token && rec->rows % T == 0;
+    r->entropy_gate = each ? gate_entropy(gate, T, rec->rows / T) : (double)NAN;
     memset(r->load, 0, sizeof r->load);
     for (int64_t i = 0; chosen && i < rec->rows; i++)
         if (chosen[i] >= 0) {
@@ -290,7 +304,7 @@ static void measure(const bench *b, const bench_graph *bg, mf_router_bench *r)
 }
 
 /* Keeps values of the last run for figures of single tokens and of the output. */
-static void keep(const bench *b, const bench_graph *bg, mf_router_bench *r)
+static void keep(const mf_bench_layer *b, const mf_bench_graph *bg, mf_router_bench *r)
 {
     const mf_routing *rec = &bg->out.routing;
     const int64_t T = (int64_t)bg->in.batch * bg->in.seq, E = b->spec->experts,
@@ -308,29 +322,33 @@ static void keep(const bench *b, const bench_graph *bg, mf_router_bench *r)
         r->outputs[i] = (double)y[mf_rng_below(1, stream, 0, (uint64_t)i, (uint64_t)n)];
 }
 
-static int over_seeds(const bench *b, mf_router_bench *ret)
+static int over_seeds(const mf_bench_layer *b, mf_router_bench *ret)
 {
-    bench_graph bg;
+    mf_bench_graph bg;
     const int32_t n = b->spec->seeds;
-    double entropy = 0, entropy2 = 0, top = 0, top2 = 0;
+    double entropy = 0, entropy2 = 0, gate = 0, gate2 = 0, top = 0, top2 = 0;
     mf_router_bench *one = mf_alloc(1, sizeof *one);
     int rc =
         one ? build(b, b->spec->layer, true, b->spec->batch, b->spec->seq, &bg) : MF_ENOMEM;
     for (int32_t s = 0; rc == MF_OK && s < n; s++) {
         const mf_run run = {.seed = (uint64_t)s + 1, .forward_only = true};
-        draw_weights(b, (uint64_t)s + 1);
-        fill(b, &bg, (uint64_t)s + 1);
+        rc = prepare(b, (uint64_t)s + 1);
+        if (rc != MF_OK) break;
+        mf_bench_fill(b, &bg, (uint64_t)s + 1);
         rc = mf_graph_run(bg.g, &run);
         if (rc != MF_OK) break;
         measure(b, &bg, one);
         if (s == 0) keep(b, &bg, ret);
         ret->entropy_token += one->entropy_token / n;
         ret->entropy_load += one->entropy_load / n;
+        ret->entropy_gate += one->entropy_gate / n;
         ret->top_prob += one->top_prob / n;
         ret->score_var += one->score_var / n;
         ret->output_std += one->output_std / n;
         entropy += one->entropy_token / n;
         entropy2 += one->entropy_token * one->entropy_token / n;
+        gate += one->entropy_gate / n;
+        gate2 += one->entropy_gate * one->entropy_gate / n;
         top += one->top_prob / n;
         top2 += one->top_prob * one->top_prob / n;
         for (int32_t e = 0; e < b->spec->experts; e++)
@@ -340,6 +358,7 @@ static int over_seeds(const bench *b, mf_router_bench *ret)
         if (b->spec->tick) b->spec->tick(b->spec->tick_arg);
     }
     ret->entropy_sd = sqrt(fmax(0, entropy2 - entropy * entropy));
+    ret->gate_sd = sqrt(fmax(0, gate2 - gate * gate));
     ret->top_prob_sd = sqrt(fmax(0, top2 - top * top));
     if (one) mf_graph_free(bg.g);
     mf_free(one);
@@ -375,15 +394,16 @@ static int pass(void *arg, double *ret_ms)
 
 /* Measures the time per token. A repetition lasts at least about a millisecond, so that the
  * resolution of the clock suffices. */
-static int time_graph(const bench *b, bool layer, int32_t batch, int32_t seq, double *ret_ns)
+static int time_graph(const mf_bench_layer *b, bool layer, int32_t batch, int32_t seq,
+                      double *ret_ns)
 {
-    bench_graph bg;
+    mf_bench_graph bg;
     mf_timing time;
     int rc = build(b, layer, false, batch, seq, &bg);
     pass_job j = {bg.g, 1, b->spec};
     if (rc == MF_OK) {
         draw_weights(b, 1);
-        fill(b, &bg, 1);
+        mf_bench_fill(b, &bg, 1);
         double ms = 0;
         for (int i = 0; rc == MF_OK && i < WARM_UP; i++) /* warms caches and pages */
             rc = pass(&j, &ms);
@@ -398,7 +418,7 @@ static int time_graph(const bench *b, bool layer, int32_t batch, int32_t seq, do
 int mf_router_bench_run(const mf_router_bench_spec *spec, const char *router,
                         mf_router_bench *ret)
 {
-    bench b = {.spec = spec};
+    mf_bench_layer b = {.spec = spec};
     *ret = (mf_router_bench){.router = router,
                              .ns_router = (double)NAN,
                              .ns_router_1 = (double)NAN,

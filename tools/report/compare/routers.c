@@ -41,10 +41,11 @@ static const char *nanoseconds(const mf_report *p, double v)
 
 static void table(const mf_routers_page *b)
 {
-    enum { COLUMNS = 11 };
+    enum { COLUMNS = 12 };
     static const char *const head[COLUMNS + 1] = {"router",
                                                   "parameters",
                                                   "H(token), nats",
+                                                  "H(gates), nats",
                                                   "H(load), nats",
                                                   "top-k p",
                                                   "var(p)",
@@ -54,7 +55,7 @@ static void table(const mf_routers_page *b)
                                                   "router and experts, ns/token",
                                                   "router and experts, one token, ns",
                                                   NULL};
-    static const char *const align = "lrrrrrrrrrr";
+    static const char *const align = "lrrrrrrrrrrr";
     const mf_report *p = &b->page;
     mf_html_section(p->d, "table", "Result");
     mf_html_table(p->d, align, head);
@@ -63,6 +64,7 @@ static void table(const mf_routers_page *b)
         const char *const cells[COLUMNS] = {r->router,
                                             mf_report_strf(p, "%lld", (long long)r->params),
                                             mf_report_num(p, 4, r->entropy_token),
+                                            mf_report_num(p, 4, r->entropy_gate),
                                             mf_report_num(p, 4, r->entropy_load),
                                             mf_report_num(p, 4, r->top_prob),
                                             mf_report_num(p, 6, r->score_var),
@@ -76,7 +78,9 @@ static void table(const mf_routers_page *b)
     mf_html_table_end(p->d);
     mf_html_paragraph(
         p->d,
-        "H(token): mean over tokens of the entropy of their probabilities, in nats. H(load): "
+        "H(token): mean over tokens of the entropy of their probabilities, in nats. H(gates): "
+        "of "
+        "the gates of the chosen experts, which sum to 1. H(load): "
         "entropy of the experts' shares of the assignments. top-k p: mean of the probabilities "
         "chosen. Times: medians, of a batch of all tokens and of one token alone; the router "
         "by itself, and with the chosen experts.");

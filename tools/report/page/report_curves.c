@@ -323,7 +323,9 @@ void mf_report_learning(const mf_report *p)
         regularizers(p);
     }
     of_runs(p, "Speed", "tokens/s", NULL, "train", pick_tokens_per_s, NULL, false);
+    mf_report_time(p);
     memory(p);
+    if (p->n > 1) mf_report_pruned_runs(p);
     of_runs(p, "Attention heads in use", "heads", NULL, "train", heads, NULL, false);
     of_runs(p, "Parameter efficiency", "1 / (perplexity x millions)",
             "Millions of parameters that a token uses, without those of pruned heads.", "val",

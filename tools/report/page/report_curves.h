@@ -29,4 +29,12 @@ double mf_pick_layer(const mf_metrics_record *m, const void *layer_pick);
  * tasks. They belong to the section of mf_report_learning. */
 void mf_report_examples(const mf_report *p);
 
+/* Draws the seconds of training and of validation, in the same section. */
+void mf_report_time(const mf_report *p);
+/* Medians over a run's validations: seconds of training since the one before, and of the
+ * validation itself. NaN if the run has none. */
+void mf_report_seconds(const mf_report_run *r, double *ret_training, double *ret_validation);
+/* Whether the run is validated after each epoch. */
+bool mf_report_by_epoch(const mf_report_run *r);
+
 #endif

@@ -181,6 +181,43 @@ static void curves(const mf_report *p, const mf_report_run *r, const char *title
 
 /* ---- loss and speed after pruning ---- */
 
+/* Pairs of points: validation loss and speed at a share of pruned heads. names: [n] labels of
+ * the points, or NULL. */
+typedef struct mf_pruning {
+    int n;
+    double *share, *loss, *speed;
+    const char **names;
+} mf_pruning;
+
+static void plot_pruning(const mf_report *p, const mf_pruning *c, const char *caption)
+{
+    const mf_series s[] = {{.name = "validation loss",
+                            .n = c->n,
+                            .x = c->share,
+                            .y = c->loss,
+                            .labels = c->names,
+                            .points = true,
+                            .colour = 1},
+                           {.name = "speed (right)",
+                            .n = c->n,
+                            .x = c->share,
+                            .y = c->speed,
+                            .labels = c->names,
+                            .points = true,
+                            .right = true,
+                            .colour = 2}};
+    mf_html_figure(p->d, "Quality and speed against pruned heads");
+    mf_svg_plot(p->d, &(mf_plot){.title = "Quality and speed against pruned heads",
+                                 .x_label = "% of the heads pruned",
+                                 .y_label = mf_report_loss_unit(p->runs[0]),
+                                 .right_label = "tokens/s",
+                                 .width = MF_FIGURE_WIDTH,
+                                 .height = 320,
+                                 .n_series = 2,
+                                 .series = s});
+    mf_html_figure_end(p->d, caption);
+}
+
 /* Draws validation loss and training speed against the share of pruned heads, at each
  * evaluation. The speed is the mean over the training records since the previous evaluation. */
 static void pruning(const mf_report *p, const mf_report_run *r)
@@ -212,27 +249,57 @@ static void pruning(const mf_report *p, const mf_report_run *r)
         sum = steps = 0;
     }
     if (!varies) return;
-    const mf_series s[] = {
-        {.name = "validation loss", .n = n, .x = x, .y = loss, .points = true, .colour = 1},
-        {.name = "speed (right)",
-         .n = n,
-         .x = x,
-         .y = speed,
-         .points = true,
-         .right = true,
-         .colour = 2}};
-    mf_html_figure(p->d, "Quality and speed against pruned heads");
-    mf_svg_plot(p->d, &(mf_plot){.title = "Quality and speed against pruned heads",
-                                 .x_label = "% of the heads pruned",
-                                 .y_label = mf_report_loss_unit(r),
-                                 .right_label = "tokens/s",
-                                 .width = MF_FIGURE_WIDTH,
-                                 .height = 320,
-                                 .n_series = 2,
-                                 .series = s});
-    mf_html_figure_end(p->d,
-                       "A pair of points for each evaluation, with the speed of the steps "
-                       "before it.");
+    plot_pruning(p, &(mf_pruning){n, x, loss, speed, NULL},
+                 "A pair of points for each evaluation, with the speed of the steps before "
+                 "it.");
+}
+
+/* The share of heads that are pruned, in %; NaN: unknown. */
+static double pruned_share(const mf_metrics_record *m)
+{
+    return m && m->heads_total > 0
+               ? 100 * (1 - (double)m->heads_active / (double)m->heads_total)
+               : (double)NAN;
+}
+
+/* The mean speed of a run's training records; NaN: none. */
+static double mean_speed(const mf_report_run *r)
+{
+    const mf_metrics_history *h = r->history;
+    double sum = 0;
+    int n = 0;
+    for (int k = 0; k < h->n; k++)
+        if (strcmp(h->records[k].split, "train") == 0 && h->records[k].tokens_per_s > 0) {
+            sum += h->records[k].tokens_per_s;
+            n++;
+        }
+    return n > 0 ? sum / n : (double)NAN;
+}
+
+void mf_report_pruned_runs(const mf_report *p)
+{
+    const size_t room = (size_t)p->n + 1;
+    mf_pruning c = {0, mf_arena_alloc(p->arena, room * sizeof *c.share),
+                    mf_arena_alloc(p->arena, room * sizeof *c.loss),
+                    mf_arena_alloc(p->arena, room * sizeof *c.speed),
+                    mf_arena_alloc(p->arena, room * sizeof *c.names)};
+    bool varies = false;
+    if (!c.share || !c.loss || !c.speed || !c.names) return;
+    for (int i = 0; i < p->n; i++) {
+        const mf_metrics_record *val = mf_report_last(p->runs[i], "val");
+        const double share = pruned_share(val);
+        if (isnan(share)) continue;
+        c.share[c.n] = share;
+        c.loss[c.n] = mf_report_pick_loss(val, NULL);
+        c.speed[c.n] = mean_speed(p->runs[i]);
+        c.names[c.n] = p->runs[i]->name;
+        varies = varies || share != c.share[0];
+        c.n++;
+    }
+    if (varies)
+        plot_pruning(p, &c,
+                     "A pair of points for each run: its last validation, and its mean "
+                     "speed.");
 }
 
 void mf_report_heads(const mf_report *p, const mf_report_run *r)

@@ -54,6 +54,9 @@ void mf_report_routing(const mf_report *p, const mf_report_run *r);
 void mf_report_steps(const mf_report *p, const mf_report_run *r);
 void mf_report_attention(const mf_report *p, const mf_report_run *r);
 void mf_report_heads(const mf_report *p, const mf_report_run *r);
+/* Draws loss and speed of several runs against their shares of pruned heads, in the section of
+ * mf_report_learning; nothing if all shares are equal. */
+void mf_report_pruned_runs(const mf_report *p);
 void mf_report_model(const mf_report *p, mf_report_run *r); /* structure of the model, and
                                                              * its weights */
 void mf_report_changes(const mf_report *p, const mf_report_run *r);
