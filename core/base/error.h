@@ -22,9 +22,6 @@
 /* Records the message (cut at 2 KiB) and returns code, which must not be MF_OK. The arguments
  * may point into the old message. Never allocates. */
 int mf_fail(int code, const char *fmt, ...) MF_PRINTF(2, 3);
-#ifdef __clang_analyzer__ /* it does not see that the result is the code */
-#define mf_fail(code, ...) (mf_fail(code, __VA_ARGS__), (code))
-#endif
 int mf_vfail(int code, const char *fmt, va_list args);
 
 /* Like mf_fail, with strerror(errno) appended. Returns MF_ENOMEM for errno ENOMEM. */
@@ -38,6 +35,12 @@ int mf_fail_context(int code, const char *fmt, ...) MF_PRINTF(2, 3);
  * already begins with that name. Only some of the functions that check the content of a file
  * know the file's name. */
 int mf_fail_in(int code, const char *file);
+#ifdef __clang_analyzer__ /* it does not see that the result is the code */
+#define mf_fail(code, ...) (mf_fail(code, __VA_ARGS__), (code))
+#define mf_fail_errno(code, ...) (mf_fail_errno(code, __VA_ARGS__), (code))
+#define mf_fail_context(code, ...) (mf_fail_context(code, __VA_ARGS__), (code))
+#define mf_fail_in(code, file) (mf_fail_in(code, file), (code))
+#endif
 
 /* Text of this thread's last error, "" if there is none. Valid until this thread records or
  * clears an error. */

@@ -265,7 +265,7 @@ static int find_form(const char *run, const mf_export_options *options, mf_expor
     else if (!options->as)
         rc = mf_record_find(run, &x->record);
     if (rc != MF_OK) return rc;
-    if (!x->record) return publish(run, options, x);
+    if (options && !x->record) return publish(run, options, x);
     rc = judge_settings(x);
     if (rc == MF_EINPUT && options) return publish_instead(run, options, x);
     return rc == MF_OK ? mf_record_match(x->record, run, x->session->model->store) : rc;

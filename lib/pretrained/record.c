@@ -142,6 +142,8 @@ static int put_skipped(mf_st_writer *w, const mf_folder *f, const mf_st_tensor *
     int rc = room ? MF_OK : MF_ENOMEM;
     for (int64_t i = 0; i < f->n && !found; i++)
         if (strcmp(f->tensors[i].tensor->name, name) == 0) found = &f->tensors[i];
+    if (rc == MF_OK && !found)
+        rc = mf_fail(MF_EINPUT, "%s: expected a tensor '%s'", f->path, name);
     for (uint64_t at = 0; rc == MF_OK && at < t->bytes; at += PIECE) {
         const uint64_t n = t->bytes - at < PIECE ? t->bytes - at : PIECE;
         rc = mf_st_read_part(f->shards[found->shard], found->tensor, room, (size_t)n, at);

@@ -226,7 +226,7 @@ int mf_tokens_read_lines(const char *path, const mf_session *s, int64_t count, i
     int rc = read_texts(path, s, count, &x);
     for (int64_t i = 0; rc == MF_OK && i < x.n; from = x.end[i++])
         if (x.end[i] - from > longest) longest = x.end[i] - from;
-    if (length == 0) length = (int64_t)longest;
+    if (length <= 0) length = (int64_t)longest;
     if (length > s->config->model.seq) length = s->config->model.seq;
     if (rc == MF_OK && x.n > POSITIONS_MAX / length)
         rc = mf_fail(MF_EINPUT, "%s: expected at most %d positions in all, found %lld x %lld",

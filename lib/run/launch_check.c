@@ -178,7 +178,7 @@ int mf_launch_threads(mf_world *w, int *ret)
     if (sched_getaffinity(0, sizeof mine, &mine) != 0) CPU_ZERO(&mine);
     if (rc == MF_OK) rc = mf_world_gather(w, "the cores of the ranks", &mine, sizeof mine, all);
     int sharing = 0;
-    for (int r = 0; rc == MF_OK && r < ranks; r++) {
+    for (int r = 0; rc == MF_OK && all && r < ranks; r++) {
         CPU_AND(&both, &mine, &all[r]);
         sharing +=
             mf_world_place(w, r)->node == mf_world_place(w, rank)->node && CPU_COUNT(&both) > 0;

@@ -118,7 +118,7 @@ static void action_help(const mf_verb *v, const mf_cli_form *f)
 static void verb_help(const mf_verb *v)
 {
     const char *label = "Usage:";
-    for (const mf_cli_form *f = v->forms; f->min >= 0; f++) {
+    for (const mf_cli_form *f = v->forms; f && f->min >= 0; f++) {
         if (f->action && !f->help) continue;
         printf("%s moefw %s%s%s [OPTION]...%s%s\n", label, v->name, f->action ? " " : "",
                f->action ? f->action : "", f->operands ? " " : "",

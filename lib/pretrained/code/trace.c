@@ -352,11 +352,11 @@ static mf_code_tensor tensor_of(const traced *own, int leaf)
 
 mf_code_tensor mf_code_tensor_at(const mf_code_trace *t, int i)
 {
-    int leaf = 0;
-    for (;; leaf++)
+    for (int leaf = 0; leaf < t->own->leaves; leaf++)
         if ((t->own->leaf[leaf]->kind == MF_TENSOR_PARAM || is_table(t->own->leaf[leaf])) &&
             i-- == 0)
             return tensor_of(t->own, leaf);
+    return (mf_code_tensor){.param = NULL}; /* i is less than the count */
 }
 
 /* ---- JSON ---- */

@@ -23,7 +23,7 @@ static void settings(mf_keys *k)
     mf_keys_set(k, "expert.plugin=swiglu");
     mf_keys_set(k, "expert.hidden=%lld", (long long)width);
     mf_keys_set(k, "moe.shared_experts=1");
-    mf_keys_set(k, "moe.shared_hidden=%lld", (long long)(shared * width));
+    mf_keys_set(k, "moe.shared_hidden=%lld", (long long)shared * width);
 }
 
 #define EXPERTS(first, second)                                                                 \

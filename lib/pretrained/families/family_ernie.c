@@ -39,7 +39,7 @@ static void settings(mf_keys *k)
     mf_keys_set(k, "router.score=softmax");
     if (shared == 0) return;
     mf_keys_set(k, "moe.shared_experts=1");
-    mf_keys_set(k, "moe.shared_hidden=%lld", (long long)(shared * width));
+    mf_keys_set(k, "moe.shared_hidden=%lld", (long long)shared * width);
 }
 
 static const mf_family_rule rules[] = {

@@ -410,7 +410,7 @@ int mf_packed_read(const mf_source *s, mf_packed *ret)
     }
     if (rc == MF_OK) {
         mf_form_describe(s, (const void *const *)ret->memory, &ret->in, &ret->part);
-        ret->out = s->form == MF_FORM_MXFP4 ? t[0]->shape[1] : ret->part.rows;
+        ret->out = s->form == MF_FORM_MXFP4 && t[0] ? t[0]->shape[1] : ret->part.rows;
     }
     if (rc == MF_OK && ret->part.group_of) rc = mf_packed_judge(ret, t[G_IDX]->name);
     if (rc != MF_OK) mf_packed_free(ret);

@@ -237,7 +237,7 @@ static int open_locked(const char *named, mf_rundir **ret)
     *ret = NULL;
     int code = path ? new_rundir(path, ret) : mf_error_code();
     if (code == MF_OK) code = mf_rundir_refuse_links(path, NULL);
-    if (code == MF_OK) code = mf_below_add(path, &(*ret)->below);
+    if (code == MF_OK && *ret) code = mf_below_add(path, &(*ret)->below);
     if (code == MF_OK) code = take_lock(*ret);
     mf_free(path);
     if (code != MF_OK) {

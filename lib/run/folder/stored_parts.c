@@ -149,7 +149,7 @@ int mf_stored_judge(const mf_stored_files *f, const char *name, const mf_stored 
 static void add_up(const mf_stored_files *f, const mf_store *store,
                    uint64_t bytes[MF_STORED_TYPES])
 {
-    extent e[MF_STORED_POINTERS];
+    extent e[MF_STORED_POINTERS] = {{.bytes = 0}};
     for (int i = 0; f && i < f->n_weights; i++) {
         const mf_stored *w = f->weights[i].w;
         const mf_param *p = mf_store_find(store, f->weights[i].name);

@@ -527,7 +527,7 @@ void mf_tracking_end(mf_tracking *m, const char *status)
         mf_log(MF_LOG_WARN,
                "log.mlflow = %s: %llu values were not sent%s; 'moefw export mlflow' "
                "writes all values of a run",
-               server ? server : "", (unsigned long long)(waits + dropped),
+               server ? server : "", (unsigned long long)waits + dropped,
                dropped == 0 ? ", --resume sends them" : "");
     mf_free(server);
     free_all(m);

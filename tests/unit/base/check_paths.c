@@ -5,6 +5,7 @@
 
 #include "base/file/io.h"
 #include "base/file/paths.h"
+#include "base/text/shown.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -132,6 +133,23 @@ START_TEST(paths_that_go_down)
 }
 END_TEST
 
+/* A word that was cut is still one word, and the shell reads the beginning of the text. */
+START_TEST(words_of_a_shell)
+{
+    static const char *const texts[] = {"it's 'b' and 'c'", "", "a b", "plain", "$x \"y\""};
+    char word[80], command[120], read[80];
+    for (int i = 0; i < 5; i++)
+        for (size_t size = 3; size < sizeof word; size++) {
+            mf_shell_word(texts[i], word, size);
+            ck_assert_uint_lt(strlen(word), size);
+            snprintf(command, sizeof command, "printf %%s %s", word);
+            run(command, read, sizeof read);
+            ck_assert(strncmp(read, texts[i], strlen(read)) == 0);
+            if (size >= 4 * strlen(texts[i]) + 6) ck_assert_str_eq(read, texts[i]);
+        }
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("paths");
@@ -143,6 +161,7 @@ static Suite *suite(void)
     tcase_add_test(c, staged);
     tcase_add_test(c, settings_of_a_test);
     tcase_add_test(c, marker_without_a_path_is_ignored);
+    tcase_add_test(c, words_of_a_shell);
     suite_add_tcase(s, c);
     return s;
 }

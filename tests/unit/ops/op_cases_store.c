@@ -44,5 +44,11 @@ const mf_op_row mf_op_cases_store[] = {
     {.op = "embedding_accumulate",
      .in = {OT_F(9, 5), OT_I(0, 8, 4), OT_F(4, 6)},
      .refuse = "expected dy of shape [4,5]"},
+    {.op = "embedding_accumulate",
+     .in = {OT_F(45), OT_I(0, 8, 4), OT_F(4, 5)},
+     .refuse = "expected grad"},
+    {.op = "embedding_accumulate",
+     .in = {OT_F(9, 5), OT_F(4), OT_F(4, 5)},
+     .refuse = "expected ids"},
     {0},
 };

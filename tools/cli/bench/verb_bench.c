@@ -438,7 +438,7 @@ static int bench_infer(const mf_cli *cli, const mf_timing_how *how, mf_speed *r)
             mf_log(MF_LOG_WARN, "drawn tokens in place of the configuration's data: %s",
                    s->no_data);
     }
-    if (rc == MF_OK)
+    if (rc == MF_OK && s)
         rc = mf_speed_infer(s, (int32_t)mf_cli_int(cli, "batch", s->config->train.batch),
                             (int32_t)mf_cli_int(cli, "seq", s->config->model.seq), how, r);
     mf_session_close(s);

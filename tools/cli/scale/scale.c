@@ -132,7 +132,7 @@ static int gather(scales *x, mf_scale_data *d)
 {
     const mf_compare *first = x->size[0].of;
     const int seeds = x->spec->seeds, most = first->n_routers;
-    const size_t room = (size_t)(x->n * most);
+    const size_t room = (size_t)x->n * (size_t)most;
     int *which = mf_arena_alloc(x->arena, (size_t)most * sizeof *which);
     x->compute = mf_arena_alloc(x->arena, room * sizeof *x->compute);
     x->loss = mf_arena_alloc(x->arena, room * (size_t)seeds * sizeof *x->loss);

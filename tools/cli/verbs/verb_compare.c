@@ -343,7 +343,7 @@ static int judge_failures(const mf_compare_table *t)
                        failed - diverged, failed - diverged == 1 ? "" : "s", t->of->spec->out);
     if (done == 0 && diverged > 0)
         return mf_fail(MF_ENONFINITE, "every run diverged; a smaller train.lr may help");
-    if (lacks > 0)
+    if (first && lacks > 0)
         return mf_fail(MF_ENONFINITE,
                        "every run of %s diverged, so the comparison lacks %s; a smaller "
                        "train.lr may help",
