@@ -60,7 +60,7 @@ static int read_ids(const mf_st_file *f, const mf_session *s, mf_tokens *t)
         rc = mf_fail(MF_EINPUT, "%s: input_ids: expected at most %lld positions, found %lld",
                      mf_st_path(f), (long long)s->config->model.seq, (long long)x->shape[1]);
     if (rc == MF_OK) rc = new_batch(t, x->shape[0], x->shape[1]);
-    for (int32_t i = 0; rc == MF_OK && i < t->rows * t->width; i++) {
+    for (int32_t i = 0; rc == MF_OK && ids && i < t->rows * t->width; i++) {
         if (ids[i] < 0 || ids[i] >= s->model->dims.vocab)
             rc = mf_fail(MF_EINPUT, "%s: input_ids: expected ids from 0 to %d, found %lld",
                          mf_st_path(f), (int)s->model->dims.vocab - 1, (long long)ids[i]);

@@ -127,9 +127,10 @@ static void verb_help(const mf_verb *v)
     }
     printf("%c%s.\n", v->brief[0] - ('a' <= v->brief[0] && v->brief[0] <= 'z' ? 32 : 0),
            v->brief + 1);
-    if (v->forms->action) {
+    const mf_cli_form *first = v->forms;
+    if (first && first->action) {
         printf("\nActions:\n");
-        for (const mf_cli_form *f = v->forms; f->min >= 0; f++)
+        for (const mf_cli_form *f = first; f->min >= 0; f++)
             if (f->help) row(f->action, f->help);
     }
     option_rows("Options", v->options, NULL);

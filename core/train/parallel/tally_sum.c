@@ -135,7 +135,7 @@ static double *fold_real(const mf_tally_sum *s)
         const int n = p->turns ? 1 : mf_tree_pieces(p->leaves, share.first, share.end, piece);
         for (int i = 0; i < n; i++) {
             stack[top++] = vector(s, rank, p->turns ? r / p->ranks : i);
-            for (int k = mf_tree_sums(p->leaves, 0, piece[i]); k > 0; k--, top--)
+            for (int k = mf_tree_sums(p->leaves, 0, piece[i]); k > 0 && top > 1; k--, top--)
                 add(stack[top - 2], stack[top - 1], s->size.real);
         }
         at = piece[n - 1].end;

@@ -238,7 +238,7 @@ static bool element_at(const mf_code_trace *t, int leaf, int64_t i, mf_fit *ret)
 
 static int judge_numbers(const mf_code_trace *t)
 {
-    mf_fit f;
+    mf_fit f = {.step = 0};
     bool over;
     for (int i = 0; i < t->own->nodes; i++) {
         const mf_node *node = t->own->node[i];
@@ -406,7 +406,7 @@ static void put_tensor(mf_jw *w, const mf_code_tensor *x)
 static void put_table(const mf_code_trace *t, int leaf, mf_jw *w)
 {
     const mf_tensor *x = t->own->leaf[leaf];
-    mf_fit f;
+    mf_fit f = {.step = 0};
     mf_jw_key(w, "table");
     mf_jw_array(w);
     for (int64_t e = 0; e < mf_shape_count(x->shape); e++) {
@@ -455,7 +455,7 @@ static int number_of(const mf_code_trace *t, const mf_tensor *x)
 static int needed(const mf_code_trace *t, int node, bool reals)
 {
     int n = reals ? MF_ATTR_REALS : MF_ATTR_INTS;
-    mf_fit f;
+    mf_fit f = {.step = 0};
     bool over = false;
     for (; n > 0; n--) {
         const bool known =
@@ -467,7 +467,7 @@ static int needed(const mf_code_trace *t, int node, bool reals)
 
 static void put_numbers(const mf_code_trace *t, int i, mf_jw *w)
 {
-    mf_fit f;
+    mf_fit f = {.step = 0};
     bool over;
     int n = needed(t, i, false);
     if (n > 0) {

@@ -448,7 +448,7 @@ static int bench_infer(const mf_cli *cli, const mf_timing_how *how, mf_speed *r)
 static int run(const mf_cli *cli)
 {
     const char *what = mf_cli_action(cli);
-    mf_speed r;
+    mf_speed r = {.batch = 0};
     if (strcmp(what, "gemm") == 0) return mf_bench_gemms(cli);
     if (strcmp(what, "stored") == 0) {
         const int rc = mf_cli_no_config(cli);

@@ -333,7 +333,7 @@ static int run(const mf_cli *cli)
                "only %lld %s: intervals over fewer than %d are too short; --batches 0 measures "
                "all",
                (long long)r->base.clusters, r->unit, FEW);
-    if (rc == MF_OK) rc = mf_cli_json(cli) ? print_json(r) : print_text(r);
+    if (rc == MF_OK && r) rc = mf_cli_json(cli) ? print_json(r) : print_text(r);
     mf_prune_report_free(r);
     mf_arena_free(arena);
     return rc;

@@ -117,7 +117,7 @@ static int sum_squares(const mf_routes *r, const mf_clusters *c, const double *c
                        double *squares)
 {
     const int64_t E = r->experts;
-    double *one = mf_alloc((size_t)(E * E), sizeof *one);
+    double *one = mf_alloc((size_t)E * (size_t)E, sizeof *one);
     if (!one) return MF_ENOMEM;
     for (int64_t from = 0, to; from < r->n; from = to) {
         for (to = from; to < r->n && c->of[to] == c->of[from];)

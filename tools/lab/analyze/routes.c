@@ -77,10 +77,10 @@ int mf_routed_text_of(const mf_trace *t, const mf_session *s, mf_split split, mf
 
 /* ---- choices ---- */
 
-static int wrong(const mf_trace *t, int32_t layer, const char *what, int32_t found, int64_t n)
+static int wrong(const mf_trace *t, int32_t layer, const char *what, int64_t found, int64_t n)
 {
-    return mf_fail(MF_EINPUT, "%s: layer %d: %s %d: expected less than %lld",
-                   mf_st_path(t->file), (int)layer, what, (int)found, (long long)n);
+    return mf_fail(MF_EINPUT, "%s: layer %d: %s %lld: expected less than %lld",
+                   mf_st_path(t->file), (int)layer, what, (long long)found, (long long)n);
 }
 
 /* Calls of `each` get the trace's token and the expert of every assignment, in order. */
@@ -112,7 +112,7 @@ static int scan(const mf_trace *t, const mf_trace_layer *l, const int32_t *chose
         if (chosen[r] < 0) continue;
         const int64_t of = token ? token[r] : r / l->top_k;
         if (chosen[r] >= l->experts) return wrong(t, l->layer, "expert", chosen[r], l->experts);
-        if (of >= t->tokens) return wrong(t, l->layer, "token", token[r], t->tokens);
+        if (of >= t->tokens) return wrong(t, l->layer, "token", of, t->tokens);
         if (of >= 0) put(s, of, chosen[r]);
     }
     return MF_OK;

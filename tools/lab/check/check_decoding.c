@@ -155,8 +155,8 @@ static mf_verdict setting(const mf_loaded *plugin, const char *option, const cha
     if (rc == MF_OK && all && mf_harness_sees_sequences(all))
         why = "it says that it looks at other tokens: decoded without a cache";
     if (rc == MF_OK && !why) rc = mf_harness_run(all, &mf_kernels_ref);
-    if (rc == MF_OK && !why) v = decode(spec, all, 1, detail);
-    if (rc == MF_OK && !why && v == MF_CHECK_PASS) v = decode(spec, all, by, detail);
+    if (rc == MF_OK && !why && all) v = decode(spec, all, 1, detail);
+    if (rc == MF_OK && !why && all && v == MF_CHECK_PASS) v = decode(spec, all, by, detail);
     mf_harness_free(all);
     if (option && mf_check_declined(rc)) return MF_CHECK_PASS;
     if (rc != MF_OK) return mf_check_broke(detail, "in evaluation");

@@ -527,7 +527,7 @@ mf_verdict mf_check_gradients(const mf_loaded *plugin, char detail[MF_CHECK_DETA
     if (!gates_pass(plugin, &alone, detail)) return MF_CHECK_FAIL;
     if (t.kinks > t.points)
         return mf_check_failed(detail, "%lld of %lld slopes are at kinks: %s",
-                               (long long)t.kinks, (long long)(t.kinks + t.points), t.unseen);
+                               (long long)t.kinks, (long long)t.kinks + t.points, t.unseen);
     if (t.points == 0)
         snprintf(detail, MF_CHECK_DETAIL, "no gradient passes through it");
     else
