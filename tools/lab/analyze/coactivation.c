@@ -122,7 +122,7 @@ static int sum_squares(const mf_routes *r, const mf_clusters *c, const double *c
     for (int64_t from = 0, to; from < r->n; from = to) {
         for (to = from; to < r->n && c->of[to] == c->of[from];)
             to++;
-        memset(one, 0, (size_t)(E * E) * sizeof *one);
+        memset(one, 0, (size_t)E * (size_t)E * sizeof *one);
         count_pairs(r, r->expert, from, to, one);
         for (int64_t i = 0; i < E * E; i++) {
             const double d = one[i] - count[i] * (double)(to - from) / (double)r->n;
@@ -167,7 +167,7 @@ int mf_coactivation_of(const mf_routes *r, const mf_clusters *c, mf_arena *arena
     double **const tables[] = {&ret->count, &ret->chance, &ret->lift, &ret->lo, &ret->hi};
     *ret = (mf_coactivation){.experts = (int32_t)E, .first = -1, .second = -1, .even = NAN};
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
-        if (!(*tables[i] = mf_arena_alloc(arena, (size_t)(E * E) * sizeof(double))))
+        if (!(*tables[i] = mf_arena_alloc(arena, (size_t)E * (size_t)E * sizeof(double))))
             return MF_ENOMEM;
     count_pairs(r, r->expert, 0, r->n, ret->count);
     double pairs = 0;
@@ -176,7 +176,7 @@ int mf_coactivation_of(const mf_routes *r, const mf_clusters *c, mf_arena *arena
     if (pairs == 0) return MF_OK;
     ret->pairs = E * (E - 1) / 2;
     ret->even = ((double)r->begin[r->n] / (double)r->n - 1) / (double)(E - 1);
-    double *squares = mf_alloc((size_t)(E * E), sizeof *squares);
+    double *squares = mf_alloc((size_t)E * (size_t)E, sizeof *squares);
     int rc = squares ? count_chance(r, ret->chance) : MF_ENOMEM;
     if (rc == MF_OK) rc = sum_squares(r, c, ret->count, squares);
     if (rc == MF_OK) compare(c, squares, ret);
@@ -206,7 +206,7 @@ int mf_coactivation_order(const mf_coactivation *c, int32_t *order)
     const int32_t E = c->experts;
     int32_t *of = mf_alloc((size_t)E, sizeof *of), *next = mf_alloc((size_t)E, sizeof *next),
             *last = mf_alloc((size_t)E, sizeof *last), n = 0;
-    double *mean = mf_alloc((size_t)(E * E), sizeof *mean);
+    double *mean = mf_alloc((size_t)E * (size_t)E, sizeof *mean);
     const bool done = of && next && last && mean;
     for (int32_t i = 0; done && i < E; i++) {
         of[i] = last[i] = i; /* a group has the number of its first expert */

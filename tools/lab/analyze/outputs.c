@@ -73,8 +73,8 @@ int mf_outputs_compare(const float *f, int32_t experts, int32_t n, int64_t dim, 
     double *k = mf_alloc((size_t)(E * square) + (size_t)n, sizeof *k), most = -INFINITY;
     int32_t *other = mf_alloc((size_t)n, sizeof *other);
     *ret = (mf_expert_outputs){.experts = experts, .tokens = n, .first = -1, .second = -1};
-    ret->cosine = mf_arena_alloc(arena, (size_t)(E * E) * sizeof *ret->cosine);
-    ret->cka = mf_arena_alloc(arena, (size_t)(E * E) * sizeof *ret->cka);
+    ret->cosine = mf_arena_alloc(arena, (size_t)E * (size_t)E * sizeof *ret->cosine);
+    ret->cka = mf_arena_alloc(arena, (size_t)E * (size_t)E * sizeof *ret->cka);
     const bool done = k && other && ret->cosine && ret->cka;
     if (done) {
         mf_rng_permutation(1, mf_rng_stream("analyze.outputs"), 0, other, (size_t)n);
