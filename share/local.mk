@@ -56,6 +56,7 @@ board_DATA += share/board/wikitext.json
 
 # Scripts that repeat published results, one command each.
 repeat_DATA =
+repeat_DATA += share/repeat/NOTES.md
 repeat_DATA += share/repeat/RESULTS.md
 repeat_DATA += share/repeat/ROUTERS.md
 repeat_DATA += share/repeat/all_routers.ini

@@ -288,17 +288,17 @@ TXT
 }
 
 @test "bench routers: experts that are copies of a dense block, and routers that learn first" {
-    train dense --set model.moe_every=0 --set model.ffn_hidden=48
+    train block --set model.moe_every=0 --set model.ffn_hidden=48
     bench=(bench routers --dim 32 --experts 4 --batch 2 --seq 16 --seeds 2 --repetitions 0 --json -t 1)
     values() { printf '%s\n' "$output" | grep -oE "\"$1\":[^,}]*" | cut -d: -f2; }
     # gates sum to 1, so the choice among copies cannot change the output
-    run "$MOEFW" "${bench[@]}" --routers linear,attention,hash --expert swiglu --expert-of dense:1
+    run "$MOEFW" "${bench[@]}" --routers linear,attention,hash --expert swiglu --expert-of block:1
     [ "$status" -eq 0 ] || { echo "$output"; return 1; }
     copies=$(values output_std | awk '{ printf "%.6f\n", $1 }' | sort -u)
     [ "$(wc -l <<<"$copies")" -eq 1 ]
-    run "$MOEFW" "${bench[@]}" --routers linear --expert swiglu --expert-of dense:1 --experts 1 --top-k 1
+    run "$MOEFW" "${bench[@]}" --routers linear --expert swiglu --expert-of block:1 --experts 1 --top-k 1
     [ "$(values output_std | awk '{ printf "%.6f\n", $1 }')" = "$copies" ]
-    run "$MOEFW" "${bench[@]}" --routers linear --expert swiglu --expert-of dense
+    run "$MOEFW" "${bench[@]}" --routers linear --expert swiglu --expert-of block
     [ "$(values output_std | awk '{ printf "%.6f\n", $1 }')" != "$copies" ]
     # the balance loss falls; a router without parameters or probabilities stays as it is
     linear=linear:init_std=0.3
@@ -322,11 +322,11 @@ TXT
         [ "$status" -eq "$1" ] || { echo "$status: $stderr"; return 1; }
         [[ "$stderr" == *"$2"* ]] || { echo "$stderr"; return 1; }
     }
-    refuses 2 "dense: expected the number of a dense block, from 0 to 1, found block 7, which has no weights" --expert swiglu --expert-of dense:7
+    refuses 2 "block: expected the number of a dense block, from 0 to 1, found block 7, which has no weights" --expert swiglu --expert-of block:7
     refuses 2 "expected the number of a dense block, from 0 to 1, found block 0, which has experts" --expert swiglu --expert-of run
-    refuses 2 "--expert-of=dense: the block is 32 wide, the activations are 16" --expert swiglu --expert-of dense --dim 16
-    refuses 2 "--hidden: not beside --expert-of" --expert swiglu --expert-of dense --hidden 8
+    refuses 2 "--expert-of=block: the block is 32 wide, the activations are 16" --expert swiglu --expert-of block --dim 16
+    refuses 2 "--hidden: not beside --expert-of" --expert swiglu --expert-of block --hidden 8
     refuses 3 "nothere" --expert-of nothere
-    refuses 2 "--expert=mlp: its weights w1 are not those of the dense block" --expert mlp --expert-of dense
+    refuses 2 "--expert=mlp: its weights w1 are not those of the dense block" --expert mlp --expert-of block
     refuses 2 "load_balanc" --learn 1 --learn-on load_balanc
 }
