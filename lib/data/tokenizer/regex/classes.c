@@ -268,13 +268,15 @@ static int fill(maker *m, const uint32_t *edge)
             rc = add_even(m, page, class, &even[class]);
             continue;
         }
-        for (uint32_t c = begin; c < end && rc == MF_OK; c++) {
+        for (uint32_t c = begin, next; c < end && rc == MF_OK; c = next) {
             const bool at_edge = c >= *edge, changes = at_edge || c >= runs[run].begin;
             while (c >= *edge)
                 edge++;
             if (c >= runs[run].begin) run++;
             if (changes) rc = class_of_run(m, c, run - 1, at_edge, &class);
-            of[c - begin] = (uint8_t) class;
+            next = *edge < runs[run].begin ? *edge : runs[run].begin;
+            next = next < end ? next : end;
+            memset(of + (c - begin), class, next - c);
         }
         if (rc == MF_OK) rc = add_page(m, page, of);
     }
