@@ -324,6 +324,7 @@ void mf_source_free(mf_source *s)
     mf_free(s->answers);
     mf_free(s->documents);
     mf_free(s->turns);
+    mf_free(s->own);
     mf_id_parts_free(&s->tokens);
     mf_source_files_free(&s->files);
     *s = (mf_source){0};

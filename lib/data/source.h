@@ -20,7 +20,12 @@ typedef struct mf_prediction {
 } mf_prediction;
 
 /* Author of a part of a document. The user writes a prompt; the assistant writes an answer. */
-typedef enum mf_role { MF_ROLE_SYSTEM, MF_ROLE_USER, MF_ROLE_ASSISTANT } mf_role;
+typedef enum mf_role {
+    MF_ROLE_SYSTEM,
+    MF_ROLE_USER,
+    MF_ROLE_ASSISTANT,
+    MF_ROLE_TOOL /* what a function returned */
+} mf_role;
 typedef struct mf_turn {
     mf_role role;
     size_t begin, n; /* range in mf_source.text; the newline after it is not part of it */
@@ -41,6 +46,10 @@ typedef struct mf_document {
     int32_t n_turns; /* 0: a plain text */
     bool messages;   /* whether the parts are a list of messages; else they are a prompt and
                       * its answer */
+    /* Messages with functions: a template gets the line itself, n_own bytes of mf_source.own.
+     * n_own 0: there are none. calls, tools: whether it calls functions, and lists them. */
+    size_t own, n_own;
+    bool calls, tools;
 } mf_document;
 
 typedef struct mf_label {
@@ -87,6 +96,8 @@ typedef struct mf_source {
     int64_t n_documents, documents_cap;
     mf_turn *turns;
     int64_t n_turns, turns_cap;
+    char *own; /* [own_size] lines of messages with functions */
+    size_t own_size, own_cap;
     int64_t skipped; /* number of lines that were skipped because they are marked as
                       * not learned */
     mf_unread unread;
@@ -156,9 +167,11 @@ void mf_source_append(mf_source *s, const char *text, size_t n);
 int mf_source_add_document(mf_source *s, const mf_document *d, const mf_prediction *more);
 /* Reads an object that is a prompt with its answer, or a list of chat messages, into *d.
  * *ret_found: whether the object is one of these (source_turns.c). name: names the line in
- * error messages. */
-int mf_source_read_turns(mf_source *s, const char *name, const mf_json *object, mf_document *d,
-                         bool *ret_found);
+ * error messages. line: its n bytes. */
+int mf_source_read_turns(mf_source *s, const char *name, const char *line, size_t n,
+                         const mf_json *object, mf_document *d, bool *ret_found);
+/* Returns the member of an object that is a list of messages; NULL: there is none. */
+const mf_json *mf_source_messages(const mf_columns *columns, const mf_json *object);
 /* Sets *ret to the index of a label's name. A new name is added. MF_EINPUT if there are more
  * than MF_LABELS_MAX names, MF_ENOMEM. */
 int mf_source_label(const mf_source *s, mf_labels *set, const char *name, size_t n,

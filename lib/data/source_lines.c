@@ -210,7 +210,7 @@ static int add_json(mf_source *s, const line *l)
         more[i] = no_answer;
     if (!text || asked_for(s->columns.prompt) || asked_for(s->columns.answer) ||
         asked_for(s->columns.messages))
-        rc = mf_source_read_turns(s, name, object, &d, &turns);
+        rc = mf_source_read_turns(s, name, l->text, l->n, object, &d, &turns);
     if (rc == MF_OK && !turns && (!text || d.n == 0))
         rc = mf_fail(MF_EINPUT,
                      "%s: expected an object with a member \"%s\", a string that is not empty, "

@@ -1,7 +1,8 @@
 /* data/source_turns.c: lines of jsonl that are a prompt with its answer, or messages. Only
- * their texts and roles are kept. How they become one text depends on the tokenizer, which is
- * chosen later (data/turns.h). A member that changes the meaning of a line is read or refused.
- * All other members are noted, so nothing is skipped without a message. */
+ * their texts and roles are kept, and of messages with functions the whole line. How they
+ * become one text depends on the tokenizer, which is chosen later (data/turns.h). A member that
+ * changes the meaning of a line is read or refused. All other members are noted, so nothing is
+ * skipped without a message. */
 #include <string.h>
 
 #include "base/error.h"
@@ -35,6 +36,8 @@ typedef struct reader {
     const mf_json *object;
     const mf_json *read[PARTS_MAX];
     int n_read;
+    const char *line; /* its n_line bytes */
+    size_t n_line;
     mf_document *d;
 } reader;
 
@@ -155,11 +158,11 @@ static int read_weight(const reader *r, const mf_json *message, size_t i, bool *
 }
 
 /* Refuses members that a template would write but this reader cannot. Notes the other members
- * that are not read. */
+ * that are not read. A template gets all members of messages with functions. */
 static int judge_members(const reader *r, const mf_json *message, size_t at)
 {
-    static const char *const read[] = {"role", "content", "from", "value"};
-    static const char *const refused[] = {"tool_calls", "function_call"};
+    static const char *const read[] = {"role", "content", "from", "value", "tool_calls"};
+    static const char *const refused[] = {"function_call"};
     const char *key;
     const mf_json *v;
     for (size_t i = 0; mf_json_member(message, i, &key, &v); i++) {
@@ -169,19 +172,109 @@ static int judge_members(const reader *r, const mf_json *message, size_t at)
             known = strcmp(key, read[k]) == 0;
         for (size_t k = 0; k < sizeof refused / sizeof *refused && !known; k++)
             if (strcmp(key, refused[k]) == 0)
-                return mf_fail(MF_EINPUT,
-                               "%s: message %zu: \"%s\" is not read: expected messages of text "
-                               "alone; write the call into \"content\" in the form that the "
-                               "model shall learn",
-                               r->name, at + 1, key);
-        if (!known) mf_unread_note(&r->s->unread, "message", key);
+                return mf_fail(
+                    MF_EINPUT,
+                    "%s: message %zu: \"%s\" is not read: expected \"tool_calls\", a "
+                    "list of {\"function\": {\"name\": ..., \"arguments\": ...}}",
+                    r->name, at + 1, key);
+        if (!known && r->d->n_own == 0) mf_unread_note(&r->s->unread, "message", key);
     }
+    return MF_OK;
+}
+
+/* ---- functions ---- */
+
+static bool is_role(const mf_json *message, const char *role)
+{
+    const char *who = mf_json_string(mf_json_get(message, "role"), NULL);
+    return who && strcmp(who, role) == 0;
+}
+
+/* Whether a value is a call in the form of OpenAI: {"function": {"name", "arguments"}}, or
+ * what is in it alone. Arguments are an object, or its text, and a template gets them as
+ * they are. */
+static bool is_call(const mf_json *v)
+{
+    const mf_json *inner = mf_json_get(v, "function"), *f = inner ? inner : v,
+                  *arguments = mf_json_get(f, "arguments");
+    const mf_json_type type = mf_json_typeof(arguments);
+    return mf_json_string(mf_json_get(f, "name"), NULL) &&
+           (!arguments || type == MF_JSON_OBJECT || type == MF_JSON_STRING);
+}
+
+static int judge_calls(const reader *r, const mf_json *list)
+{
+    for (size_t i = 0; i < mf_json_size(list); i++) {
+        const mf_json *v = mf_json_at(list, i), *calls = mf_json_get(v, "tool_calls");
+        if (is_empty(calls)) continue;
+        bool good = mf_json_typeof(calls) == MF_JSON_ARRAY && is_role(v, "assistant");
+        for (size_t k = 0; good && k < mf_json_size(calls); k++)
+            good = is_call(mf_json_at(calls, k));
+        if (!good)
+            return mf_fail(
+                MF_EINPUT,
+                "%s: message %zu: \"tool_calls\": expected, of the assistant, a list "
+                "of {\"function\": {\"name\": ..., \"arguments\": an object, or its "
+                "text}}",
+                r->name, i + 1);
+        r->d->calls = true;
+    }
+    return MF_OK;
+}
+
+/* The functions that the line lists: a list of objects, or its text. */
+static int judge_tools(reader *r)
+{
+    const mf_json *v = take(r, mf_json_get(r->object, "tools"));
+    mf_json *own = NULL;
+    size_t n = 0;
+    const char *text = mf_json_string(v, &n);
+    if (is_empty(v)) return MF_OK;
+    int rc = text ? mf_json_parse(r->name, text, n, &own) : MF_OK;
+    const mf_json *list = text ? own : v;
+    bool good = rc == MF_OK && mf_json_typeof(list) == MF_JSON_ARRAY;
+    for (size_t i = 0; good && i < mf_json_size(list); i++)
+        good = mf_json_typeof(mf_json_at(list, i)) == MF_JSON_OBJECT;
+    r->d->tools = good && mf_json_size(list) > 0;
+    mf_json_free(own);
+    if (rc == MF_ENOMEM || good) return good ? MF_OK : rc;
+    return mf_fail(MF_EINPUT, "%s: \"tools\": expected a list of objects, or its text",
+                   r->name);
+}
+
+/* Keeps the line if its messages have functions. */
+static int keep_line(reader *r, const mf_json *list)
+{
+    mf_source *s = r->s;
+    bool results = false;
+    int rc = judge_calls(r, list);
+    if (rc == MF_OK) rc = judge_tools(r);
+    for (size_t i = 0; i < mf_json_size(list) && !results; i++)
+        results = is_role(mf_json_at(list, i), "tool");
+    if (rc != MF_OK || !(r->d->calls || r->d->tools || results)) return rc;
+    for (size_t i = 0; i < mf_json_size(list); i++)
+        if (!mf_json_string(mf_json_get(mf_json_at(list, i), "role"), NULL))
+            return mf_fail(MF_EINPUT,
+                           "%s: message %zu: expected \"role\" and \"content\" in messages "
+                           "with functions",
+                           r->name, i + 1);
+    if (s->own_size + r->n_line > s->own_cap) {
+        const size_t cap = 2 * (s->own_size + r->n_line);
+        char *more = mf_realloc(s->own, s->own_size, cap);
+        if (!more) return MF_ENOMEM;
+        s->own = more;
+        s->own_cap = cap;
+    }
+    memcpy(s->own + s->own_size, r->line, r->n_line);
+    r->d->own = s->own_size;
+    r->d->n_own = r->n_line;
+    s->own_size += r->n_line;
     return MF_OK;
 }
 
 static int add_message(reader *r, const mf_json *v, size_t i, bool *ret_learned)
 {
-    part parts[PARTS_MAX];
+    part parts[PARTS_MAX] = {{NULL, 0}};
     int n = 0;
     mf_role role = MF_ROLE_USER;
     bool counts = true;
@@ -189,12 +282,17 @@ static int add_message(reader *r, const mf_json *v, size_t i, bool *ret_learned)
     int rc = judge_members(r, v, i);
     if (rc == MF_OK) rc = read_weight(r, v, i, &counts);
     if (rc != MF_OK) return rc;
-    if (!read_role(who ? who : mf_json_get(v, "from"), &role) ||
-        !read_content(content ? content : mf_json_get(v, "value"), parts, &n))
+    const bool own = r->d->n_own > 0, tool = own && is_role(v, "tool");
+    if (tool) role = MF_ROLE_TOOL;
+    if (!content) content = mf_json_get(v, "value");
+    if (!(tool || read_role(who ? who : mf_json_get(v, "from"), &role)) ||
+        !(read_content(content, parts, &n) || (own && is_empty(content)) ||
+          (tool && mf_json_typeof(content) == MF_JSON_OBJECT)))
         return mf_fail(MF_EINPUT,
                        "%s: message %zu: expected \"role\": system, user or assistant, "
                        "and \"content\", a string",
                        r->name, i + 1);
+    if (own && !parts[0].text) n = 0;
     counts = counts && role == MF_ROLE_ASSISTANT;
     *ret_learned = *ret_learned || counts;
     return add_turn(r, role, counts, parts, n, "");
@@ -207,6 +305,7 @@ static int add_messages(reader *r, const mf_json *list)
     r->d->messages = true;
     if (mf_json_typeof(list) != MF_JSON_ARRAY)
         return mf_fail(MF_EINPUT, "%s: messages: expected a list", r->name);
+    rc = keep_line(r, list);
     for (size_t i = 0; rc == MF_OK && i < mf_json_size(list); i++)
         rc = add_message(r, mf_json_at(list, i), i, &learned);
     if (rc == MF_OK && !learned)
@@ -290,11 +389,17 @@ static void note_unread(const reader *r)
     }
 }
 
-int mf_source_read_turns(mf_source *s, const char *name, const mf_json *object, mf_document *d,
-                         bool *ret_found)
+const mf_json *mf_source_messages(const mf_columns *columns, const mf_json *object)
+{
+    const reader r = {.object = object};
+    return member(&r, columns->messages, lists);
+}
+
+int mf_source_read_turns(mf_source *s, const char *name, const char *line, size_t n,
+                         const mf_json *object, mf_document *d, bool *ret_found)
 {
     const mf_columns *c = &s->columns;
-    reader r = {.s = s, .name = name, .object = object, .d = d};
+    reader r = {.s = s, .name = name, .object = object, .line = line, .n_line = n, .d = d};
     const mf_json *list = member(&r, c->messages, lists),
                   *prompt = member(&r, c->prompt, prompts),
                   *answer = member(&r, c->answer, answers);

@@ -185,6 +185,16 @@ int mf_turns_encode(const mf_tokenizer *t, const mf_chat *form, const char *name
         .t = t, .form = form, .name = name, .ids = ids, .counted = counted, .first = ids->n};
     if (form->form == MF_CHAT_TEMPLATE)
         return mf_turns_template(t, form, name, s, d, ids, counted);
+    if (d->n_own > 0 && (form->form == MF_CHAT_PLAIN || !t->jinja))
+        return mf_fail(MF_EINPUT,
+                       "%s: messages with tools, tool_calls or the role tool: expected a "
+                       "tokenizer with a chat template, which says how they are written, and "
+                       "data.chat = yes",
+                       name);
+    if (d->n_own > 0) {
+        const mf_chat rendered = {.form = MF_CHAT_TEMPLATE, .jinja = t->jinja};
+        return mf_turns_template(t, &rendered, name, s, d, ids, counted);
+    }
     find_end(&m);
     for (int32_t i = 0; i < d->n_turns && m.rc == MF_OK; i++) {
         const mf_turn *turn = &s->turns[d->turns + i];

@@ -8,7 +8,8 @@
  *            a message of the user, and its answer is a message of the assistant.
  *   template the tokenizer's template, rendered. What counts is what it encloses in
  *            {% generation %}; without this tag, what an answer adds to the messages before
- *            it and the head of an answer. */
+ *            it and the head of an answer. Messages with functions (tools, tool_calls, the role
+ *            tool) have this form only. */
 #ifndef MF_DATA_TURNS_H
 #define MF_DATA_TURNS_H
 

@@ -13,8 +13,11 @@
 typedef struct renderer {
     const mf_tokenizer *t;
     const mf_chat *form;
-    const char *name; /* name of the line, for messages */
-    mf_json *messages;
+    const char *name;        /* name of the line, for messages */
+    mf_json *made;           /* the document that was made, or the line itself */
+    mf_json *listed;         /* the functions of the line, if it has them as a text */
+    const mf_json *messages; /* in `made` */
+    const mf_json *tools;    /* NULL: none */
     mf_jinja_result whole;
 } renderer;
 
@@ -24,7 +27,8 @@ static int make_messages(const char *name, const mf_source *s, const mf_document
 {
     static const char *const roles[] = {[MF_ROLE_SYSTEM] = "system",
                                         [MF_ROLE_USER] = "user",
-                                        [MF_ROLE_ASSISTANT] = "assistant"};
+                                        [MF_ROLE_ASSISTANT] = "assistant",
+                                        [MF_ROLE_TOOL] = "tool"};
     size_t n = 0;
     mf_jw *w = mf_jw_new();
     if (!w) return MF_ENOMEM;
@@ -44,9 +48,35 @@ static int make_messages(const char *name, const mf_source *s, const mf_document
     return rc;
 }
 
+/* Reads the line of messages with functions, which a template gets as it is. A template that
+ * does not name them would leave them out without a message. */
+static int read_own(renderer *r, const mf_source *s, const mf_document *d)
+{
+    const char *template = r->t->chat_template ? r->t->chat_template : "";
+    const char *lacks = d->calls && !strstr(template, "tool_calls") ? "tool_calls"
+                        : d->tools && !strstr(template, "tools")    ? "tools"
+                                                                    : NULL;
+    if (lacks)
+        return mf_fail(
+            MF_EINPUT,
+            "%s: \"%s\": the tokenizer's chat template does not write them: expected "
+            "a template that does, or messages of text alone",
+            r->name, lacks);
+    int rc = mf_json_parse(r->name, s->own + d->own, d->n_own, &r->made);
+    if (rc != MF_OK) return rc;
+    r->messages = mf_source_messages(&s->columns, r->made);
+    r->tools = mf_json_get(r->made, "tools");
+    size_t n = 0;
+    const char *text = mf_json_string(r->tools, &n);
+    if (text) rc = mf_json_parse(r->name, text, n, &r->listed);
+    if (text) r->tools = r->listed;
+    if (mf_json_typeof(r->tools) == MF_JSON_NULL) r->tools = NULL;
+    return rc;
+}
+
 static int render(const renderer *r, size_t most, bool prompt, mf_jinja_result *ret)
 {
-    const int rc = mf_chat_render(r->form, r->t, r->messages, most, prompt, ret);
+    const int rc = mf_chat_render(r->form, r->t, r->messages, r->tools, most, prompt, ret);
     return rc == MF_EINPUT ? mf_fail_context(rc, "%s", r->name) : rc;
 }
 
@@ -142,13 +172,15 @@ int mf_turns_template(const mf_tokenizer *t, const mf_chat *form, const char *na
     renderer r = {.t = t, .form = form, .name = name};
     mf_jinja_span *list = NULL;
     size_t n = 0;
-    int rc = make_messages(name, s, d, &r.messages);
+    int rc = d->n_own > 0 ? read_own(&r, s, d) : make_messages(name, s, d, &r.made);
+    if (d->n_own == 0) r.messages = r.made;
     if (rc == MF_OK) rc = render(&r, 0, false, &r.whole);
     if (rc == MF_OK) rc = find_answers(&r, s, d, &list, &n);
     if (rc == MF_OK) rc = add_tokens(&r, list, n, ids, counted);
     mf_free(list);
     mf_free(r.whole.text);
     mf_free(r.whole.answer);
-    mf_json_free(r.messages);
+    mf_json_free(r.listed);
+    mf_json_free(r.made);
     return rc;
 }

@@ -57,7 +57,8 @@ export srcdir="$here/../.." ASAN_OPTIONS
 # The longest inputs, in bytes: what a reader needs to meet all of its branches. Longer ones only take time.
 length() {
     case $1 in
-    ini | option | texts | tokenizer | vocabulary) echo 512 ;;
+    regex) echo 256 ;;
+    ini | jinja | option | texts | tokenizer | vocabulary) echo 512 ;;
     config | json | packed | peft | pretrained | records | stored) echo 1024 ;;
     tokenizer_json) echo 4096 ;;
     *) echo 2048 ;;

@@ -155,7 +155,7 @@ static char *special_text(const mf_tokenizer *t, mf_special special)
 }
 
 int mf_chat_render(const mf_chat *c, const mf_tokenizer *t, const mf_json *messages,
-                   size_t most, bool prompt, mf_jinja_result *ret)
+                   const mf_json *tools, size_t most, bool prompt, mf_jinja_result *ret)
 {
     static const struct {
         const char *name;
@@ -167,7 +167,7 @@ int mf_chat_render(const mf_chat *c, const mf_tokenizer *t, const mf_json *messa
     char *text[4] = {NULL, NULL, NULL, NULL};
     mf_jinja_variable v[8] = {
         {.name = "messages", .value = messages, .is_messages = true, .most = most},
-        {.name = "tools"},
+        {.name = "tools", .value = tools},
         {.name = "documents"},
         {.name = "add_generation_prompt", .is_bool = true, .boolean = prompt}};
     int n = 4;
@@ -211,7 +211,7 @@ static int template_message(const mf_chat *c, const mf_tokenizer *t, bool first,
     const char *json = mf_jw_text(w, &size);
     int rc = json ? mf_json_parse("message", json, size, &messages) : mf_error_code();
     mf_jw_free(w);
-    if (rc == MF_OK) rc = mf_chat_render(c, t, messages, 0, true, &all);
+    if (rc == MF_OK) rc = mf_chat_render(c, t, messages, NULL, 0, true, &all);
     mf_json_free(messages);
     mf_free(all.answer);
     const char *answer =

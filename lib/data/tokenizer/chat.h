@@ -27,10 +27,10 @@ typedef struct mf_chat {
  * Returns false, with the form plain and the reason recorded, if the template is not read. */
 bool mf_chat_of(const mf_tokenizer *t, mf_chat *ret);
 /* Renders the first `most` messages (0: all) of a list of objects with role and content.
- * prompt: the head of an answer follows them (add_generation_prompt). The form must be a
- * template. MF_EINPUT, MF_ENOMEM. */
+ * tools: the functions that may be called; NULL: none. prompt: the head of an answer follows
+ * them (add_generation_prompt). The form must be a template. MF_EINPUT, MF_ENOMEM. */
 int mf_chat_render(const mf_chat *c, const mf_tokenizer *t, const mf_json *messages,
-                   size_t most, bool prompt, mf_jinja_result *ret);
+                   const mf_json *tools, size_t most, bool prompt, mf_jinja_result *ret);
 /* Makes the text of a message, which the caller frees with mf_free. first: the message begins
  * the conversation. Otherwise it follows an answer whose end is not yet in the text. Special
  * tokens appear in the text by their names. MF_EUSAGE if the tokenizer lacks one of them;

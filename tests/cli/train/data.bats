@@ -608,7 +608,7 @@ learn() {
     printf '{"messages": [{"role": "user", "content": "ab"}, {"role": "assistant", "content": "cd"}]}\n%.0s' 1 2 >chat.jsonl
     printf '{"prompt": "ab\\n", "answer": "cd\\n"}\n%.0s' 1 2 >same.jsonl
     [ "$(learn i chat.jsonl)" = "$(learn j same.jsonl)" ]
-    printf '{"messages": [{"role": "tool", "content": "ab"}]}\n' >bad.jsonl
+    printf '{"messages": [{"role": "data", "content": "ab"}]}\n' >bad.jsonl
     run "$MOEFW" data info bad.jsonl
     [ "$status" -eq 3 ]
     [[ "$output" == *'bad.jsonl:1: message 1: expected "role": system, user or assistant'* ]]

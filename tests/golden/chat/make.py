@@ -4,10 +4,15 @@
 [{"template", "variables", "text"} or {..., "error": what the template gave to raise_exception, or null}], each as transformers renders it
 (its sandbox, trim_blocks, lstrip_blocks, loop controls, the tag generation), at 2026-01-02 03:04:05.
 "spans": what {% generation %} encloses, as pairs of characters.
+
+Writes tools.json, too: [{"template", "line", "text", "counted"}], a line of jsonl with functions, what apply_chat_template makes of it, and
+what of that is learned: what {% generation %} encloses, or what each answer adds to the messages before it and the head of an answer.
+python3 make.py FOLDER writes FOLDER/tools.json for the templates FOLDER/templates/*.jinja, with the conversations of FOLDER.
 """
 import datetime as dt
 import json
 import pathlib
+import sys
 
 import jinja2
 import transformers
@@ -59,8 +64,85 @@ CASES = [
     "{{ raise_exception('no ' ~ n) }}", "{{ 'a' + 1 }}", "{{ 'a' + missing }}", "{{ missing.x }}", "{{ missing.x.y }}", "{{ n.x.y }}", "{{ 1 / 0 }}", "{{ 1 < 'a' }}", "{{ n() }}", "{% for x in n %}{% endfor %}", "{{ missing | tojson }}", "{% set n.x = 1 %}", "{{ 'x'.append(1) }}", "{{ l.append(1) }}", "{{ ''.__class__.__mro__ }}", "{% set a, b = [1] %}",
 ]
 
+WEATHER = {"type": "function", "function": {"name": "weather", "description": "Wetter für \"heute\" & <morgen>", "parameters": {
+    "type": "object", "properties": {"city": {"type": "string"}, "days": {"type": "integer", "default": 1}}, "required": ["city"]}}}
+ADD = {"type": "function", "function": {"name": "add", "parameters": {"type": "object", "properties": {"a": {"type": "number"}, "b": {"type": "number"}}}}}
+ASK, RESULT, END = {"role": "user", "content": "Is it cold in Århus?"}, {"role": "tool", "name": "weather", "tool_call_id": "c1", "content": "{\"t\": -3.5}"}, \
+    {"role": "assistant", "content": "Yes, -3.5."}
+
+
+def call(name, arguments, **more):
+    return {"role": "assistant", "tool_calls": [{"id": "c1", "type": "function", "function": {"name": name, "arguments": arguments}}]} | more
+
+
+LINES = [
+    {"messages": [ASK, call("weather", {"city": "Århus", "days": 2, "x": [1.0, None, True, -1e-7]}, content=""), RESULT, END], "tools": [WEATHER]},
+    {"messages": [{"role": "system", "content": "Be brief."}, ASK, call("weather", "{\"city\": \"Rom\"}", content=None), RESULT, END], "tools": [WEATHER, ADD]},
+    {"tools": json.dumps([ADD]), "messages": [{"role": "user", "content": "1+2?"}, call("add", {"a": 1, "b": 2}, content="I add."), {"role": "tool", "content": "3"},
+                                              {"role": "assistant", "content": "3", "weight": 1}]},
+    {"messages": [ASK, call("weather", {}, weight=0, content="no"), RESULT, END, {"role": "user", "content": "Thanks"}, call("add", {"b": 2}, content="")], "tools": [WEATHER]},
+    {"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello", "reasoning_content": "a greeting"}], "tools": [ADD]},
+    {"messages": [ASK, call("add", {"a": {"b": []}}), {"role": "tool", "content": "x"}, {"role": "tool", "content": "y"}, END]},
+]
+TOOLS = [
+    # calls as JSON, functions in front
+    "{%- if tools %}<|im_start|>system\n{% for t in tools %}{{ t | tojson }}\n{% endfor %}<|im_end|>\n{% endif %}{% for m in messages %}<|im_start|>"
+    "{{ m.role }}\n{% if m.role == 'tool' %}{{ m.name or '' }}={% endif %}{{ m.content or '' }}{% for c in m.tool_calls or [] %}<call>{{ c.function.name }} "
+    "{{ c.function.arguments | tojson if c.function.arguments is mapping else c.function.arguments }}</call>{% endfor %}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}",
+    # what is learned is marked; arguments one by one
+    "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{% if m.role == 'assistant' %}{% generation %}{% if m.reasoning_content %}({{ m.reasoning_content }}) {% endif %}"
+    "{% if m.tool_calls %}{% for c in m.tool_calls %}{{ c['function']['name'] }}:{% if c.function.arguments is string %}{{ c.function.arguments }}{% else %}"
+    "{% for k, v in c.function.arguments | items %}{{ k }}={{ v if v is string else v | tojson }};{% endfor %}{% endif %}{% endfor %}{% endif %}{{ m.content or '' }}"
+    "<|im_end|>{% endgeneration %}{% else %}{{ m.content }}<|im_end|>{% endif %}\n{% endfor %}{% if tools is not none %}{{ tools | length }}{% endif %}"
+]
+
+
+def learned(tokenizer, messages, tools, whole, template):
+    """The texts that count in the loss, joined."""
+    if "{% generation %}" in template:
+        plain = [{k: v for k, v in m.items() if v is not None} for m in ctu._alias_reasoning_fields(messages)]
+        _, spans = ctu._render_with_assistant_indices(ctu._compile_jinja_template(template), plain, tools, None, False)
+        counts = [m.get("weight", 1) for m in messages if m["role"] == "assistant"]
+        return "".join(whole[a:b] for (a, b), c in zip(spans, counts) if c)
+    out = ""
+    for i, m in enumerate(messages):
+        if m["role"] == "assistant" and m.get("weight", 1):
+            before, up_to = (tokenizer.apply_chat_template(messages[:n], tools=tools, tokenize=False, chat_template=template, add_generation_prompt=head)
+                             for n, head in ((i, True), (i + 1, False)))
+            if not (whole.startswith(before) and whole.startswith(up_to)):
+                return None
+            out += up_to[len(before):]
+    return out
+
+
+def write_tools(folder, templates, lines):
+    from tokenizers import Tokenizer, models
+    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=Tokenizer(models.BPE()))
+    cases = []
+    for template in templates:
+        for line in lines:
+            tools = line.get("tools")
+            tools = json.loads(tools) if isinstance(tools, str) else tools
+            try:
+                text = tokenizer.apply_chat_template(line["messages"], tools=tools, tokenize=False, chat_template=template)
+                counted = learned(tokenizer, line["messages"], tools, text, template)
+            except Exception:  # the template refuses it
+                text = counted = None
+            cases.append({"template": template, "line": json.dumps(line, ensure_ascii=False), "text": text, "counted": counted})
+    text = json.dumps({"transformers": transformers.__version__, "cases": cases}, separators=(",", ":"))
+    (folder / "tools.json").write_text(text.replace('{"template"', '\n{"template"') + "\n")
+    print(len(cases), "lines with functions")
+
 
 def main():
+    if len(sys.argv) > 1:
+        folder = pathlib.Path(sys.argv[1])
+        all_lines = [{"messages": c["messages"], "tools": c["tools"]} for c in json.loads((folder / "conversations.json").read_text()) if (c["tools"] or any("tool_calls" in m or m["role"] == "tool" for m in c["messages"]))
+                     and any(m["role"] == "assistant" for m in c["messages"]) and not c.get("kwargs")]
+        write_tools(folder, [p.read_text().removesuffix("\n") for p in sorted((folder / "templates").glob("*.jinja"))], all_lines)
+        return
+    write_tools(HERE, TOOLS, LINES)
     ctu.datetime = Frozen
     out = []
     for template in CASES:

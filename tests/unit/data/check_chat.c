@@ -384,6 +384,141 @@ START_TEST(files_of_texts_and_turns)
 }
 END_TEST
 
+/* ---- functions ---- */
+
+/* The document of a line, as tokens of bytes with a template: the text of all tokens, and of
+ * those that count. */
+static int encode_line(const char *template, const char *line, char **ret_all,
+                       char **ret_counted)
+{
+    mf_tokenizer *t = NULL;
+    mf_source s = {0};
+    mf_ids ids = {0}, marks = {0};
+    mf_chat form = {.form = MF_CHAT_PLAIN};
+    const mf_columns columns = {.text = NULL};
+    const mf_source_options how = {.cache = "", .columns = &columns};
+    mf_jinja *j = NULL;
+    const char *path = file("line.jsonl", line);
+    *ret_all = *ret_counted = NULL;
+    ck_assert_int_eq(mf_tokenizer_train("byte", "", "", 0, NULL, &t), MF_OK);
+    if (template) {
+        ck_assert_msg(mf_jinja_new("t", template, strlen(template), &j) == MF_OK, "%s",
+                      mf_error_message());
+        t->chat_template = template;
+        t->jinja = j;
+        ck_assert(mf_chat_of(t, &form));
+    }
+    int rc = mf_source_load(&s, path, MF_FORMAT_JSONL, &how);
+    if (rc == MF_OK) {
+        ck_assert_int_eq(s.n_documents, 1);
+        rc = mf_turns_encode(t, &form, "line", &s, &s.documents[0], &ids, &marks);
+    }
+    if (rc == MF_OK) {
+        ck_assert_uint_eq(ids.n, marks.n);
+        char *all = mf_alloc(ids.n + 1, 1), *counted = mf_alloc(ids.n + 1, 1);
+        ck_assert(all && counted);
+        for (size_t i = 0, n = 0; i < ids.n; i++) {
+            all[i] = (char)ids.id[i];
+            if (marks.id[i]) counted[n++] = (char)ids.id[i];
+        }
+        *ret_all = all;
+        *ret_counted = counted;
+    }
+    mf_ids_free(&ids);
+    mf_ids_free(&marks);
+    mf_source_free(&s);
+    t->chat_template = NULL;
+    t->jinja = NULL;
+    mf_jinja_free(j);
+    mf_tokenizer_free(t);
+    return rc;
+}
+
+/* Lines with tools, calls and results, as apply_chat_template of transformers writes them.
+ * text null: the template refuses the line; counted null: its answers are no parts of the
+ * whole. MOEFW_TOOLS names another file of that form. */
+START_TEST(functions)
+{
+    char path[2048], *text;
+    size_t n;
+    mf_json *doc;
+    const char *srcdir = getenv("srcdir"), *other = getenv("MOEFW_TOOLS");
+    snprintf(path, sizeof path, "%s/tests/golden/chat/tools.json", srcdir ? srcdir : ".");
+    ck_assert_int_eq(mf_read_file(other ? other : path, 0, &text, &n), MF_OK);
+    ck_assert_int_eq(mf_json_parse(path, text, n, &doc), MF_OK);
+    const mf_json *cases = mf_json_get(doc, "cases");
+    int same = 0;
+    for (size_t i = 0; i < mf_json_size(cases); i++) {
+        const mf_json *one = mf_json_at(cases, i);
+        const char *template = mf_json_string(mf_json_get(one, "template"), NULL),
+                   *line = mf_json_string(mf_json_get(one, "line"), NULL),
+                   *want = mf_json_string(mf_json_get(one, "text"), NULL),
+                   *learned = mf_json_string(mf_json_get(one, "counted"), NULL);
+        char *all, *counted;
+        const int rc = encode_line(template, line, &all, &counted);
+        if (rc != MF_OK) {
+            const bool silent = strstr(mf_error_message(), "does not write them") != NULL;
+            ck_assert_msg(!want || !learned || silent, "%s: %s", line, mf_error_message());
+            continue;
+        }
+        ck_assert_msg(want && strcmp(all, want) == 0, "%s: %s, expected %s", line, all,
+                      want ? want : "an error");
+        ck_assert_msg(learned && strcmp(counted, learned) == 0, "%s: %s, expected %s", line,
+                      counted, learned ? learned : "an error");
+        same++;
+        mf_free(all);
+        mf_free(counted);
+    }
+    ck_assert_int_ge(same, 12);
+    fprintf(stderr, "# %d of %zu lines with functions are equal\n", same, mf_json_size(cases));
+    mf_json_free(doc);
+    mf_free(text);
+}
+END_TEST
+
+#define CALL(ARGUMENTS)                                                                        \
+    "{\"messages\":[{\"role\":\"user\",\"content\":\"u\"},{\"role\":\"assistant\","            \
+    "\"tool_calls\":[{\"function\":{\"name\":\"f\",\"arguments\":" ARGUMENTS "}}]}]}"
+#define ANSWER(MORE)                                                                           \
+    "{\"messages\":[{\"role\":\"user\",\"content\":\"u\"},{\"role\":\"assistant\","            \
+    "\"content\":"                                                                             \
+    "\"a\"" MORE "}"
+
+START_TEST(functions_that_are_refused)
+{
+    static const char silent[] = "{% for m in messages %}{{ m.content }}{% endfor %}",
+                      calls[] = "{% for m in messages %}{{ m.tool_calls }}{% endfor %}";
+    static const struct {
+        const char *template, *line, *why;
+    } cases[] = {
+        {NULL, CALL("{}"),
+         "line: messages with tools, tool_calls or the role tool: expected a "
+         "tokenizer with a chat template"},
+        {silent, CALL("{}"), "line: \"tool_calls\": the tokenizer's chat template does not"},
+        {calls, ANSWER("}],\"tools\":[{}]"), "line: \"tools\": the tokenizer's chat template"},
+        {calls, CALL("7"), "line.jsonl:1: message 2: \"tool_calls\": expected, of the"},
+        {calls, ANSWER(",\"tool_calls\":{\"a\":1}}]"), "message 2: \"tool_calls\": expected,"},
+        {calls, "{\"messages\":[{\"role\":\"user\",\"content\":\"u\",\"tool_calls\":[{}]}]}",
+         "message 1: \"tool_calls\": expected, of the assistant"},
+        {calls, ANSWER("}],\"tools\":{\"a\":1}"), "line.jsonl:1: \"tools\": expected a list"},
+        {calls, ANSWER("}],\"tools\":[1]"), "line.jsonl:1: \"tools\": expected a list"},
+        {calls, ANSWER("}],\"tools\":\"[{\""), "line.jsonl:1: \"tools\": expected a list"},
+        {calls, ANSWER(",\"function_call\":{\"name\":\"f\"}}]"),
+         "message 2: \"function_call\" is not read: expected \"tool_calls\""},
+        {calls, "{\"conversations\":[{\"from\":\"gpt\",\"value\":\"v\"}],\"tools\":[{}]}",
+         "message 1: expected \"role\" and \"content\" in messages with functions"},
+        {calls, "{\"messages\":[{\"role\":\"tool\",\"content\":3}]}", "message 1: expected"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char *all, *counted;
+        ck_assert_int_eq(encode_line(cases[i].template, cases[i].line, &all, &counted),
+                         MF_EINPUT);
+        ck_assert_msg(strstr(mf_error_message(), cases[i].why) != NULL, "%s, expected %s",
+                      mf_error_message(), cases[i].why);
+    }
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("chat");
@@ -394,6 +529,8 @@ static Suite *suite(void)
     tcase_add_test(c, what_is_learned);
     tcase_add_test(c, rendered);
     tcase_add_test(c, files_of_texts_and_turns);
+    tcase_add_test(c, functions);
+    tcase_add_test(c, functions_that_are_refused);
     suite_add_tcase(s, c);
     return s;
 }

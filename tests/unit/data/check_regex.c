@@ -3,6 +3,7 @@
 #include "check_main.h"
 
 #include "base/error.h"
+#include "base/mem.h"
 #include "data/tokenizer/regex/regex.h"
 
 #include <stdio.h>
@@ -243,6 +244,28 @@ START_TEST(refusals)
 }
 END_TEST
 
+/* Expressions that end anywhere, in memory of their size alone: nothing behind the end is read,
+ * which AddressSanitizer sees, and the answer is a message or a program. */
+START_TEST(expressions_that_end_early)
+{
+    static const char *const table[] = {
+        "[^\\r\\n\\p{L}A-\\x61&&[[:space:]-]]{1,3}+|(?i:s)|\\u00e9",
+        "(?<!\\S)(?>a*)(?m:^.$)\\b\\Z", "[a-\xC3\xA9\\P{^Han}]++(?=\xE4\xB8\xAD)"};
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+        for (size_t n = 0; n <= strlen(table[i]); n++) {
+            mf_regex *r;
+            char *text = mf_memdup(table[i], n > 0 ? n : 1);
+            const int rc = mf_regex_new("input", text, n, &r);
+            ck_assert_msg(rc == MF_OK || (rc == MF_EINPUT && !r &&
+                                          strncmp(mf_error_message(), "input: ", 7) == 0),
+                          "%.*s: %s", (int)n, text, mf_error_message());
+            ck_assert_msg(rc == MF_OK || n < strlen(table[i]), "%s", mf_error_message());
+            mf_regex_free(r);
+            mf_free(text);
+        }
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("regex");
@@ -252,6 +275,7 @@ static Suite *suite(void)
     tcase_add_test(c, steps_are_linear);
     tcase_add_test(c, long_texts);
     tcase_add_test(c, refusals);
+    tcase_add_test(c, expressions_that_end_early);
     suite_add_tcase(s, c);
     return s;
 }

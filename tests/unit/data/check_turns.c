@@ -123,9 +123,9 @@ START_TEST(members_of_messages)
     }
     read_line("{\"messages\":[" USER
               ",{\"role\":\"assistant\",\"content\":\"a\",\"name\":\"bot\","
-              "\"reasoning_content\":\"hm\"}],\"tools\":[{}]}");
+              "\"reasoning_content\":\"hm\"}],\"topic\":[{}]}");
     ck_assert_ptr_nonnull(
-        strstr(logged, "not read: message.name, message.reasoning_content, tools"));
+        strstr(logged, "not read: message.name, message.reasoning_content, topic"));
 }
 END_TEST
 
@@ -163,7 +163,7 @@ START_TEST(refused_members)
     } bad[] = {
         {"{\"messages\":[" USER
          ",{\"role\":\"assistant\",\"content\":\"\",\"tool_calls\":[{\"id\":1}]}]}",
-         "turns.jsonl:1: message 2: \"tool_calls\" is not read"},
+         "turns.jsonl:1: message 2: \"tool_calls\": expected, of the assistant, a list"},
         {"{\"messages\":[" USER
          ",{\"role\":\"assistant\",\"content\":\"a\",\"function_call\":{\"a\":1}}]}",
          "message 2: \"function_call\" is not read"},
@@ -174,7 +174,7 @@ START_TEST(refused_members)
          "message 2: \"train\": expected true or false"},
         {"{\"messages\":[" USER ",{\"role\":\"assistant\",\"content\":\"a\",\"weight\":0}]}",
          "no message is of the assistant and counts"},
-        {"{\"messages\":[" USER ",{\"role\":\"tool\",\"content\":\"a\"}]}",
+        {"{\"messages\":[" USER ",{\"role\":\"data\",\"content\":\"a\"}]}",
          "message 2: expected \"role\": system, user or assistant"},
         {"{\"messages\":[" USER
          ",{\"role\":\"assistant\",\"content\":[{\"type\":\"image_url\"}]}]}",

@@ -124,13 +124,14 @@ static uint32_t *edges_of(const mf_rx_sets *s)
 /* ---- properties of all code points ---- */
 
 /* Code points that follow each other and have the same properties. Found once for the process;
- * the tables have about 4000 of them. */
+ * the tables have about 4000 of them. Runs of one kind have the same properties. */
 enum { RUNS = 8000 };
 static struct {
     uint32_t begin;
+    uint16_t kind;
     properties p;
 } runs[RUNS + 1];
-static size_t n_runs;
+static size_t n_runs, n_kinds;
 
 static bool same(const properties *a, const properties *b)
 {
@@ -145,6 +146,15 @@ static bool is_plain(uint32_t c)
            (c >= 0xf0000 && c < 0xfff00) || (c >= 0x100000 && c < 0x10ff00);
 }
 
+/* Gives the last run the kind of an earlier run, or a new one. */
+static void set_kind(void)
+{
+    size_t i = 0;
+    while (!same(&runs[i].p, &runs[n_runs].p))
+        i++;
+    runs[n_runs].kind = (uint16_t)(i < n_runs ? runs[i].kind : n_kinds++);
+}
+
 static void find_runs(void)
 {
     for (uint32_t c = 0; c < MF_RX_PAGES * MF_RX_PAGE && n_runs < RUNS; c++) {
@@ -152,7 +162,9 @@ static void find_runs(void)
         const properties p = properties_of(c);
         if (n_runs > 0 && same(&runs[n_runs - 1].p, &p)) continue;
         runs[n_runs].begin = c;
-        runs[n_runs++].p = p;
+        runs[n_runs].p = p;
+        set_kind();
+        n_runs++;
     }
     runs[n_runs].begin = UINT32_MAX;
 }
@@ -164,6 +176,7 @@ typedef struct maker {
     const mf_rx_sets *sets;
     mf_rx_classes *ret;
     uint64_t (*member)[4]; /* [class] the sets that contain it, as bits */
+    int16_t *of_kind;      /* [kind] class of it since the last edge; -1: not known */
     size_t cap;            /* of pages */
 } maker;
 
@@ -209,6 +222,20 @@ static int add_page(maker *m, uint32_t page, const uint8_t *of)
     return MF_OK;
 }
 
+/* Between two edges, the class of a code point depends only on its kind. */
+static int class_of_run(maker *m, uint32_t c, size_t run, bool edge, int *ret)
+{
+    int16_t *known = &m->of_kind[runs[run].kind];
+    if (edge) memset(m->of_kind, -1, n_kinds * sizeof *m->of_kind);
+    int rc = MF_OK;
+    if (*known < 0) {
+        rc = class_of(m, c, &runs[run].p, ret);
+        *known = (int16_t)*ret;
+    }
+    *ret = *known;
+    return rc;
+}
+
 /* Gives a page whose code points are all of one class. */
 static int add_even(maker *m, uint32_t page, int class, int32_t *known)
 {
@@ -231,6 +258,9 @@ static int fill(maker *m, const uint32_t *edge)
     size_t run = 0; /* the next one */
     int class = -1, rc = MF_OK;
     pthread_once(&once, find_runs);
+    m->of_kind = mf_alloc(n_kinds + 1, sizeof *m->of_kind);
+    if (!m->of_kind) return MF_ENOMEM;
+    memset(m->of_kind, -1, n_kinds * sizeof *m->of_kind);
     memset(even, -1, sizeof even);
     for (uint32_t page = 0; page < MF_RX_PAGES && rc == MF_OK; page++) {
         const uint32_t begin = page * MF_RX_PAGE, end = begin + MF_RX_PAGE;
@@ -238,13 +268,15 @@ static int fill(maker *m, const uint32_t *edge)
             rc = add_even(m, page, class, &even[class]);
             continue;
         }
-        for (uint32_t c = begin; c < end && rc == MF_OK; c++) {
-            const bool changes = c >= *edge || c >= runs[run].begin;
+        for (uint32_t c = begin, next; c < end && rc == MF_OK; c = next) {
+            const bool at_edge = c >= *edge, changes = at_edge || c >= runs[run].begin;
             while (c >= *edge)
                 edge++;
             if (c >= runs[run].begin) run++;
-            if (changes) rc = class_of(m, c, &runs[run - 1].p, &class);
-            of[c - begin] = (uint8_t) class;
+            if (changes) rc = class_of_run(m, c, run - 1, at_edge, &class);
+            next = *edge < runs[run].begin ? *edge : runs[run].begin;
+            next = next < end ? next : end;
+            memset(of + (c - begin), class, next - c);
         }
         if (rc == MF_OK) rc = add_page(m, page, of);
     }
@@ -258,6 +290,7 @@ int mf_rx_classify(const char *where, const mf_rx_sets *s, mf_rx_classes *ret)
     m.member = mf_alloc(MF_RX_CLASSES, sizeof *m.member);
     const int rc = edge && m.member ? fill(&m, edge) : MF_ENOMEM;
     mf_free(edge);
+    mf_free(m.of_kind);
     mf_free(m.member);
     return rc;
 }

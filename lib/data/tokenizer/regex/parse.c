@@ -25,7 +25,7 @@ uint32_t mf_rx_take(mf_rx_parser *p)
     uint32_t c = 0;
     const size_t n = p->at < p->n ? mf_unicode_read(p->text + p->at, p->n - p->at, &c) : 0;
     if (n == 0) mf_rx_refuse(p, p->at, "expected a further character");
-    p->at += n > 0 ? n : 1;
+    p->at += n > 0 ? n : p->at < p->n; /* never beyond the end */
     return n > 0 ? c : 0;
 }
 
