@@ -234,6 +234,7 @@ START_TEST(damaged_files)
     } table[] = {
         {"tokenizer.model", "\x0A\x7F", "expected a model of sentencepiece", 2},
         {"tokenizer.model", "\x0A\x02\x0A\x00", "piece 0: expected a text in UTF-8", 4},
+        {"tokenizer.model", "\x08\x01", "piece 0: expected a text in UTF-8", 2},
         {"tokenizer.model",
          "\x0A\x03\x0A\x01"
          "a\x0A\x03\x0A\x01"

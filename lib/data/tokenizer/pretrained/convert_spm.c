@@ -59,7 +59,8 @@ static bool next_field(message *m, field *f)
 
 static message inside(const field *f)
 {
-    return (message){.at = f->bytes, .end = f->bytes + f->n, .bad = !f->bytes};
+    if (!f->bytes) return (message){.bad = true}; /* a number in the place of a message */
+    return (message){.at = f->bytes, .end = f->bytes + f->n};
 }
 
 static float as_float(const field *f)
