@@ -8,7 +8,6 @@ empty environment. With PROGRAM, made of llama_logits.c, GGUF exports are compar
 `work` below FOLDER, about 8 GB; imports that are there are taken as they are. tests/RESULTS.md has the results.
 """
 import argparse
-import json
 import math
 import os
 import shutil
@@ -27,7 +26,7 @@ from transformers.utils import logging
 logging.set_verbosity_error()
 GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"
 BERT = "all-MiniLM-L6-v2"
-SEQ, WINDOWS = 256, 8
+SEQ, WINDOWS = 256, 4
 ODD = ["", " ", "  two  blanks ", "\ttab\n\nlines\n", "1234567890 3.14159 12,345", "naïve café Straße ÅNGSTRÖM", "中文字符 と かな", "👩‍👩‍👧 🇩🇪 ½ ﬁ",
        "don't I'll we've they'd", "def f(x):\n    return x**2  # ok", "<|im_start|>user\nHi<|im_end|>\n", "a\u0301 e\u0308", "x" * 300, "\u00a0\u200b\u3000z",
        "http://a.b/c?d=e&f=%20", "ЖУРНАЛ мир", "مرحبا بالعالم", "{\"k\": [1, 2.5e-3]}", "!!!???...", "٣٤٥ ④ Ⅳ"]
@@ -135,22 +134,20 @@ class Check:
         self.row("SmolLM2: generate --chat auto", ours.strip().split("\n")[-1][:60], "the answer of transformers", ours.rstrip("\n") == answer.rstrip("\n"))
         self.row(f"SmolLM2: {len(prompts)} greedy texts of 24 tokens", f"{wrong} differ", "0", wrong == 0)
 
-    def loss(self, run):
-        out = self.run("eval", f"{run}/config.ini", "-t", self.threads, "--data", self.text, "--set", f"model.seq={SEQ}", "--batches", str(WINDOWS), "--json").stdout
-        return json.loads(out)
+    def windows(self):
+        with open(self.text, encoding="utf-8", newline="") as f:
+            ids = torch.tensor(self.words(f.read(100000))["input_ids"])
+        return torch.stack([ids[w * SEQ:w * SEQ + SEQ] for w in range(WINDOWS)])
+
+    def loss(self, logits, ids):
+        return float(torch.nn.functional.cross_entropy(logits[:, :-1].flatten(0, 1).double(), ids[:, 1:].flatten()))
 
     def losses(self):
-        ours = self.loss("smol")["loss"]
-        with open(self.text, encoding="utf-8", newline="") as f:
-            ids = torch.tensor(self.words(f.read())["input_ids"])
-        total = 0.0
+        self.parts = self.windows()
+        ours = self.loss(self.logits("smol", self.parts), self.parts)
         with torch.no_grad():
-            for w in range(WINDOWS):
-                part = ids[w * SEQ:w * SEQ + SEQ + 1]
-                logits = self.model(part[None, :-1]).logits[0]
-                total += float(torch.nn.functional.cross_entropy(logits, part[1:], reduction="sum"))
-        theirs = total / (WINDOWS * SEQ)
-        self.row(f"SmolLM2: eval, {WINDOWS} windows of {SEQ}", f"{ours:.6f}, transformers {theirs:.6f}", "1e-5", math.isclose(ours, theirs, rel_tol=1e-5))
+            theirs = self.loss(self.model(self.parts).logits, self.parts)
+        self.row(f"SmolLM2: loss of {WINDOWS} windows of {SEQ}", f"{ours:.6f}, transformers {theirs:.6f}", "1e-5", math.isclose(ours, theirs, rel_tol=1e-5))
         return ours
 
     def smol(self):
@@ -170,7 +167,7 @@ class Check:
         self.run("export", "gguf", "smol", "-o", "smol.gguf", "-q") if not os.path.exists(f"{self.work}/smol.gguf") else None
         self.by_llama("SmolLM2: export gguf", "smol.gguf", self.ids, ours)
         self.by_llama("SmolLM2: export gguf, token by token", "smol.gguf", self.ids, ours, "step")
-        save_file({"ids": self.ids, "loss": torch.tensor([dense], dtype=torch.float64)}, f"{self.work}/smol.safetensors")
+        save_file({"ids": self.ids, "parts": self.parts, "loss": torch.tensor([dense], dtype=torch.float64)}, f"{self.work}/smol.safetensors")
 
     def upcycled(self):
         """Takes the loss of the dense model from the step before."""
@@ -178,7 +175,7 @@ class Check:
         self.ids, dense = kept["ids"], float(kept["loss"])
         if not os.path.exists(f"{self.work}/up/config.ini"):
             self.run("import", f"{self.folder}/{GGUF}", "--upcycle", keys, "-o", self.new("up"))
-        loss = self.loss("up")["loss"]
+        loss = self.loss(self.logits("up", kept["parts"]), kept["parts"])
         self.row(f"SmolLM2: import --upcycle {keys}: loss", f"{loss:.6f}, dense {dense:.6f}", "1e-5", math.isclose(loss, dense, rel_tol=1e-5))
         self.run("train", "up/config.ini", "-t", self.threads, "--data", self.text, "--steps", "4", "--set", "model.seq=128", "--set",
                  "train.warmup=0", "--set", "train.lr=1e-4", "--set", "train.freeze=embed*,attention.*", "--set", "train.save_every=0", "-o", self.new("up.4"))
