@@ -5,8 +5,8 @@
 #include "pretrained/gguf/gguf_arch.h"
 
 /* Writes tokens, types, merges or scores, special tokens and the chat template. A run without a
- * tokenizer, and any run if `none`, gets the keys of a file without one. MF_EINPUT: the tokenizer has a part that GGUF
- * cannot express; MF_ENOMEM. */
+ * tokenizer, and any run if `none`, gets the keys of a file without one. MF_EINPUT: the
+ * tokenizer has a part that GGUF cannot express; MF_ENOMEM. */
 int mf_gguf_tokens(const mf_export_run *x, const mf_gguf_arch *a, bool none, mf_gguf *w);
 
 #endif
