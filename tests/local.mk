@@ -203,6 +203,7 @@ CLI += tests/cli/pretrained/tokens.bats
 CLI += tests/cli/pretrained/gguf.bats
 CLI += tests/cli/pretrained/code.bats
 CLI += tests/cli/pretrained/published.bats
+CLI += tests/cli/pretrained/peft.bats
 CLI += tests/cli/pretrained/quantize.bats
 CLI += tests/cli/pretrained/stored.bats
 CLI += tests/cli/pretrained/swap.bats

@@ -206,7 +206,8 @@ static int compute_again(tape *tp, int from)
         *last = *node;
         for (int j = 0; j < node->n_out; j++)
             if (node->out[j]) node->out[j]->node = g->n_nodes - 1;
-        if (node->op->flags & MF_OP_ALIAS && node->out[0]) node->out[0]->alias = mf_owner(node->in[0]);
+        if (node->op->flags & MF_OP_ALIAS && node->out[0])
+            node->out[0]->alias = mf_owner(node->in[0]);
     }
     mf_free(added);
     return g->status;

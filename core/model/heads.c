@@ -116,7 +116,8 @@ int64_t mf_heads_idle(const mf_model *m)
         const mf_param *p = mf_store_at(m->store, i);
         const int32_t l = by_head(p);
         for (int32_t h = 0; l >= 0 && h < c->heads; h++)
-            if (!mf_head_is_active(mf_head_param(m, l, "active"), h)) idle += p->count / c->heads;
+            if (!mf_head_is_active(mf_head_param(m, l, "active"), h))
+                idle += p->count / c->heads;
     }
     for (int32_t l = 0; l < c->layers; l++) {
         if (mf_block_attention_source(m, l) != l) continue;
@@ -219,7 +220,8 @@ static float rate_of(const mf_model *m, int32_t layer, int64_t h)
     const mf_param *scale = mf_head_param(m, layer, "lr_scale");
     const float *rate = scale ? mf_param_host(scale) : NULL;
     if (!scale) return 1; /* no head of this layer can be switched off */
-    return rate && mf_head_is_active(mf_head_param(m, layer, "active"), (int32_t)h) ? rate[h] : 0;
+    const bool on = mf_head_is_active(mf_head_param(m, layer, "active"), (int32_t)h);
+    return rate && on ? rate[h] : 0;
 }
 
 /* Returns the largest factor of the n heads that begin at head h, over all layers that use the

@@ -3,7 +3,7 @@
 #ifndef MF_RUN_HEAD_MEASURE_H
 #define MF_RUN_HEAD_MEASURE_H
 
-#include "run/metrics/head_tally.h"
+#include "run/observers/head_tally.h"
 #include "run/session.h"
 
 /* Adds weight x (task loss without the head - task loss) to sum [layers, heads] for each active

@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "plugin/load/open.h"
-#include "run/metrics/head_tally.h"
+#include "run/observers/head_tally.h"
 #include "run/observers/observers.h"
 #include "train/optim/optim.h"
 

@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "graph/shape.h"
-#include "run/metrics/head_tally.h"
+#include "run/observers/head_tally.h"
 #include "run/observers/observers.h"
 
 #define MAX_PLUGIN_METRICS 64

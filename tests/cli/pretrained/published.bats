@@ -208,7 +208,9 @@ LIST
     run "$MOEFW" export hf made -o plain -q
     [ "$status" -eq 0 ]
     [[ "$output" == "moefw: warning: made: the tokenizer cannot be said as tokenizer.json: a token has the name of a special token; the folder has none"* ]]
-    [ -e plain/model.safetensors ] && [ ! -e plain/tokenizer.json ] && [ ! -e plain/tokenizer_config.json ]
+    [ -e plain/model.safetensors ]
+    [ ! -e plain/tokenizer.json ]
+    [ ! -e plain/tokenizer_config.json ]
     "$MOEFW" tokenize train bpe text -o dict.json --trainer vocab_dict -q
     made data.tokenizer=$PWD/dict.json data.path=text data.format=text
     run "$MOEFW" export hf made -o dict -q

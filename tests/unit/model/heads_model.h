@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "model/heads.h"
-#include "run/metrics/head_tally.h"
+#include "run/observers/head_tally.h"
 #include "run/run_config.h"
 #include "tests/lib/program.h"
 #include "tests/lib/scratch.h"

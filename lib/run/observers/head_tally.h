@@ -1,7 +1,7 @@
-/* run/metrics/head_tally.h: measures the attention heads of layers whose heads can be switched
- * off (model/heads.h). */
-#ifndef MF_RUN_HEAD_TALLY_H
-#define MF_RUN_HEAD_TALLY_H
+/* run/observers/head_tally.h: measures the attention heads of layers whose heads can be
+ * switched off (model/heads.h). */
+#ifndef MF_RUN_OBSERVERS_HEAD_TALLY_H
+#define MF_RUN_OBSERVERS_HEAD_TALLY_H
 
 #include "model/model.h"
 

@@ -1,6 +1,6 @@
-/* run/metrics/head_tally.c: measurements of attention heads: sums of their entropies over runs,
- * norms of their gradients, and the record that reports and controllers read. */
-#include "run/metrics/head_tally.h"
+/* run/observers/head_tally.c: measurements of attention heads: sums of their entropies over
+ * runs, norms of their gradients, and the record that reports and controllers read. */
+#include "run/observers/head_tally.h"
 
 #include "base/mem.h"
 #include "model/heads.h"
