@@ -48,11 +48,12 @@ struct mf_evaluator {
 
 int mf_evaluator_rebuild(mf_evaluator *e, const mf_graph *arena_of)
 {
-    const mf_config *c = e->session->config;
+    mf_batch_spec spec;
+    mf_session_eval_spec(e->session, e->split, &spec);
     e->arena_of = arena_of;
     const mf_model_shape shape = {.mode = MF_MODE_EVAL,
-                                  .batch = (int32_t)c->train.batch,
-                                  .seq = (int32_t)c->model.seq,
+                                  .batch = spec.rows,
+                                  .seq = spec.seq,
                                   .masked = true,
                                   .arena_of = arena_of,
                                   .want_logits = e->predictions != NULL,

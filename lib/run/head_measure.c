@@ -62,12 +62,12 @@ typedef struct measure {
     float *one; /* [heads] */
 } measure;
 
-static int open_buckets(mf_session *s, mf_mode mode, mf_length_buckets **ret)
+static int open_buckets(mf_session *s, mf_mode mode, const mf_batch_spec *spec,
+                        mf_length_buckets **ret)
 {
-    const mf_config *c = s->config;
     const mf_model_shape shape = {.mode = mode,
-                                  .batch = (int32_t)c->train.batch,
-                                  .seq = (int32_t)c->model.seq,
+                                  .batch = spec->rows,
+                                  .seq = spec->seq,
                                   .masked = true,
                                   .try_heads = mode == MF_MODE_EVAL};
     return mf_length_buckets_new(s->model, &shape, !mf_session_by_length(s), ret);
@@ -83,8 +83,8 @@ static int open_all(measure *m, mf_split split)
     m->one = mf_alloc((size_t)m->record->heads, sizeof *m->one);
     if (!m->worse || !m->norm || !m->one) return MF_ENOMEM;
     int rc = mf_batcher_new(m->session->corpus, &spec, &m->batcher);
-    if (rc == MF_OK) rc = open_buckets(m->session, MF_MODE_EVAL, &m->probe);
-    return rc == MF_OK ? open_buckets(m->session, MF_MODE_TRAIN, &m->training) : rc;
+    if (rc == MF_OK) rc = open_buckets(m->session, MF_MODE_EVAL, &spec, &m->probe);
+    return rc == MF_OK ? open_buckets(m->session, MF_MODE_TRAIN, &spec, &m->training) : rc;
 }
 
 static void add_norms(const measure *m)

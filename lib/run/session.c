@@ -240,6 +240,7 @@ void mf_session_eval_spec(const mf_session *s, mf_split split, mf_batch_spec *re
     mf_session_batch_spec(s, split, ret);
     ret->order = MF_ORDER_SEQUENTIAL;
     ret->context = (int32_t)s->config->train.eval_context;
+    if (s->eval_seq > 0) ret->seq = s->eval_seq;
 }
 
 bool mf_session_packed(const mf_session *s)

@@ -28,6 +28,7 @@ typedef struct mf_session {
     int64_t steps;     /* number of optimizer steps of the whole run; 0: not planned */
     mf_batcher *train; /* NULL without training or data */
     bool other_data;   /* options.data was given */
+    int32_t eval_seq;  /* positions of a window over which a split is evaluated; 0: model.seq */
     /* with train.from, after it was read: the step of its weights, and the number of parameters
      * that it does not contain */
     int64_t from_step;
@@ -111,7 +112,8 @@ bool mf_session_packed(const mf_session *s);
  * else in order; not packed. */
 void mf_session_batch_spec(const mf_session *s, mf_split split, mf_batch_spec *ret);
 /* Writes the specification of the batches over which a split is evaluated, in order, with
- * train.eval_context. Every loss that is reported for a split is measured on these batches. */
+ * train.eval_context and eval_seq. Every loss that is reported for a split is measured on these
+ * batches. */
 void mf_session_eval_spec(const mf_session *s, mf_split split, mf_batch_spec *ret);
 
 /* Whether batches may contain padding. */

@@ -382,7 +382,7 @@ END
     }
     wrong "expected at most 128 positions" run --lines lines --length 129 --save none
     wrong "found both" run --lines lines --tokens padded --save none
-    wrong "want --lines" run --tokens padded --count 2 --save none
+    wrong "--count wants --lines" run --tokens padded --count 2 --save none
     wrong "--gradients wants --tokens" run --lines lines --gradients none
     : >empty
     run "$MOEFW" eval run --lines empty --save none

@@ -307,6 +307,26 @@ by() {
     awk "BEGIN { exit !($(cv 40) < .4 * $(cv 1) && $(cv 1) > 0) }"
 }
 
+@test "eval --length: shorter windows are those of a run with a shorter model.seq" {
+    loss() { grep -oE '"loss":[0-9.]+' | tail -n 1; }
+    small long --set train.steps=2
+    small short --set train.from=long --set train.lr=0 --set train.steps=1 --set model.seq=8
+    "$MOEFW" eval long --length 8 --json -t 1 >given
+    "$MOEFW" eval short --json -t 1 >own
+    [ -n "$(loss <given)" ]
+    [ "$(loss <given)" = "$(loss <own)" ]
+    [ "$(loss <given)" != "$("$MOEFW" eval long --json -t 1 | loss)" ]
+    run "$MOEFW" eval long --length 8
+    [[ "$output" == *"val after 2 steps: loss "*" tokens of "*", in windows of 8)"* ]]
+    run "$MOEFW" eval long --length 33
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"--length=33: expected at most model.seq of the run, 32" ]]
+    small context --set train.steps=1 --set train.eval_context=8
+    run "$MOEFW" eval context --length 8
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"--length=8: expected more than train.eval_context of the run, 8" ]]
+}
+
 @test "classification: accuracy and F1 beat the more frequent class" {
     for i in $(seq 60); do
         printf 'a good and fine film %d\t1\nthe dull and bad play %d\t0\n' "$i" "$i"

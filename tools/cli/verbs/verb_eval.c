@@ -93,7 +93,8 @@ static const mf_cli_option options[] = {
      .arg = "N",
      .lo = 0,
      .hi = 1e9,
-     .help = "--lines: pad or cut texts to N positions; 0: to the longest (0)"},
+     .help = "windows of N positions instead of model.seq; --lines: pad or cut texts to N "
+             "positions, 0: to the longest (0)"},
     {.name = "save",
      .kind = MF_CLI_TEXT,
      .arg = "FILE",
@@ -159,14 +160,17 @@ static void print_text(const mf_session *s, const mf_metrics_record *r, const ch
         mf_line_add(&line, " (mean of batches %.3f)", r->ppl_batch_mean);
     if (r->bits_per_byte == r->bits_per_byte)
         mf_line_add(&line, ", %.4f bits/byte", r->bits_per_byte);
-    mf_wrap_line(stdout, 2, "%s (%lld %s of %s)", line.text, (long long)r->tokens,
-                 by_row ? "examples" : "tokens", mf_shown_on(stdout, text_of(s, r, data)));
+    mf_line_add(&line, " (%lld %s of %s", (long long)r->tokens, by_row ? "examples" : "tokens",
+                mf_shown_on(stdout, text_of(s, r, data)));
+    if (s->eval_seq > 0) mf_line_add(&line, ", in windows of %d", (int)s->eval_seq);
+    mf_wrap_line(stdout, 2, "%s)", line.text);
     if (mf_metrics_predictions(r, answers, sizeof answers)[0] != '\0')
         mf_wrap_line(stdout, 2, "%s", mf_shown(answers));
     if (r->ppl == r->ppl) print_efficiency(r);
     if (r->floor == r->floor)
         mf_wrap_line(stdout, 2, "entropy floor in windows of %d %.4f: loss is %.3f x the floor",
-                     (int)s->config->model.seq, r->floor, r->task_loss / r->floor);
+                     s->eval_seq > 0 ? (int)s->eval_seq : (int)s->config->model.seq, r->floor,
+                     r->task_loss / r->floor);
     for (int i = 0; i < r->n_layers; i++) {
         const mf_layer_stats *l = &r->layers[i];
         char nmi[64] = "";
@@ -212,6 +216,27 @@ static int measure(const mf_cli *cli, moefw_run *run)
     print_text(run->session, &run->record, mf_cli_text(cli, "data", NULL),
                run->directory != NULL, run->step);
     if (heads > 0) print_heads(&run->record);
+    return MF_OK;
+}
+
+/* Makes the windows of a split shorter than those of training (--length). */
+static int shorten(const mf_cli *cli, mf_session *s)
+{
+    const int64_t n = mf_cli_int(cli, "length", 0), most = s->config->model.seq,
+                  context = s->config->train.eval_context;
+    if (n == 0) return MF_OK;
+    if (mf_task_by_row(s->config->model.task) || mf_session_by_length(s))
+        return mf_fail(MF_EUSAGE, "--length=%lld: expected a text that is read in windows, "
+                                  "found whole examples",
+                       (long long)n);
+    if (n > most)
+        return mf_fail(MF_EUSAGE, "--length=%lld: expected at most model.seq of the run, %lld",
+                       (long long)n, (long long)most);
+    if (n <= context)
+        return mf_fail(MF_EUSAGE,
+                       "--length=%lld: expected more than train.eval_context of the run, %lld",
+                       (long long)n, (long long)context);
+    s->eval_seq = (int32_t)n;
     return MF_OK;
 }
 
@@ -328,8 +353,10 @@ static int run_verb(const mf_cli *cli)
     if (tokens && (!is_run || (!save && !gradients)))
         return mf_fail(MF_EUSAGE, "--%s wants a run, and --save%s", lines ? "lines" : "tokens",
                        lines ? "" : " or --gradients");
-    if (!lines && (mf_cli_count(cli, "count") > 0 || mf_cli_count(cli, "length") > 0))
-        return mf_fail(MF_EUSAGE, "--count and --length want --lines");
+    if (!lines && mf_cli_count(cli, "count") > 0)
+        return mf_fail(MF_EUSAGE, "--count wants --lines");
+    if (!lines && (tokens || tasks) && mf_cli_count(cli, "length") > 0)
+        return mf_fail(MF_EUSAGE, "--length wants --lines or the text of a split");
     if (!tokens && (save || gradients))
         return mf_fail(MF_EUSAGE, "--save and --gradients want --tokens");
     moefw_open_options o = MOEFW_OPEN_OPTIONS_INIT;
@@ -354,6 +381,7 @@ static int run_verb(const mf_cli *cli)
     moefw_run_on_log(run, (int)mf_log_get_level(), tell, NULL);
     if (!is_run) rc = configure_untrained(cli, run);
     if (rc == MF_OK) rc = moefw_run_open(run, is_run ? what : NULL, &o);
+    if (rc == MF_OK && !lines) rc = shorten(cli, run->session);
     if (rc == MF_OK)
         rc = tasks    ? mf_eval_tasks(cli, run->session)
              : tokens ? run_tokens(cli, run)
