@@ -4,11 +4,36 @@
 
 #include "base/error.h"
 #include "base/mem.h"
+#include "base/resident.h"
 #include "tests/lib/fault.h"
 
 #include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
+
+/* Pages are given back that lie within the block as a whole, and no others. */
+START_TEST(whole_pages_are_released)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE), all = 5 * page;
+    unsigned char *p = mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    ck_assert_ptr_ne(p, MAP_FAILED);
+    for (size_t before = 0; before < 2; before++)
+        for (size_t behind = 0; behind < 2; behind++) {
+            memset(p, 1, all);
+            mf_resident_release(p + page - before, 2 * page + before + behind);
+            ck_assert_uint_eq(p[page - 1], 1);
+            for (size_t i = page; i < 3 * page; i++)
+                ck_assert_uint_eq(p[i], 0);
+            ck_assert_uint_eq(p[3 * page], 1);
+        }
+    memset(p, 1, all);
+    mf_resident_release(p + 1, page - 1);
+    ck_assert_uint_eq(p[0], 1);
+    ck_assert_uint_eq(p[page - 1], 1);
+    ck_assert_int_eq(munmap(p, all), 0);
+}
+END_TEST
 
 START_TEST(aligned_and_zeroed)
 {
@@ -205,6 +230,7 @@ static Suite *suite(void)
     Suite *s = suite_create("mem");
     TCase *c = tcase_create("mem");
     tcase_add_test(c, aligned_and_zeroed);
+    tcase_add_test(c, whole_pages_are_released);
     tcase_add_test(c, large_blocks_begin_with_a_large_page);
     tcase_add_test(c, large_blocks_take_no_memory_at_first);
     tcase_add_test(c, too_much_is_refused);

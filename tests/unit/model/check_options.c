@@ -471,6 +471,14 @@ START_TEST(angles_are_scaled)
         ck_assert_double_eq_tol((double)f[i], want, 1e-4);
     }
     ck_assert_double_eq_tol(mf_rope_magnitude(&yarn), 1.3465736, 1e-6);
+    /* of a short text no pair makes 32 turns, so the ramp is from pair 0 to pair 7.4299 */
+    mf_model_config shorter = yarn;
+    shorter.rope_original = 100;
+    mf_rope_factors(&shorter, 64, f);
+    for (int i = 0; i < 32; i++) {
+        const double ramp = fmin(i / 7.4299, 1), want = 1 - ramp + ramp / 32;
+        ck_assert_double_eq_tol((double)f[i], want, 1e-4);
+    }
     mf_rope_factors(&linear, 64, f);
     for (int i = 0; i < 32; i++)
         ck_assert_float_eq(f[i], 0.25f);
