@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/error.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "data/tokenizer/pretrained/pretrained.h"
 
@@ -278,6 +279,9 @@ int mf_gguf_tokens(const mf_export_run *x, const mf_gguf_arch *a, bool none, mf_
     mf_pt_merge *list = NULL;
     size_t n = 0;
     if (none || !own || strcmp(own->ops->name, "pretrained") != 0) {
+        if (own && !none)
+            mf_log(MF_LOG_WARN, "a tokenizer of kind %s cannot be said in GGUF; the file has none",
+                   own->ops->name);
         mf_gguf_text(w, "tokenizer.ggml.model", "no_vocab");
         if (a != &mf_gguf_llama && a != &mf_gguf_deepseek2)
             mf_gguf_arch_u32(w, a, "vocab_size", x->record->keys.vocab);

@@ -167,7 +167,9 @@ int mf_published_make(const mf_session *s, const char *as, mf_record **ret)
     if (rc != MF_OK) return rc;
     if (best.form) return refuse(&best, as);
     if (why[0] != '\0') return mf_fail(MF_EINPUT, "%s", why);
-    return unknown_form(as ? as : "");
+    if (as) return unknown_form(as);
+    return mf_fail(MF_EINPUT, "this model cannot be said in any published form; 'moefw export "
+                              "hf --with-code' writes a folder with its own code");
 }
 
 int mf_published_add(mf_record *r, const char *name, const char *text, size_t n)
