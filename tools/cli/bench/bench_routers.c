@@ -85,7 +85,7 @@ static void number(double v, int width, int digits)
 
 /* The table of routers has two parts: what the routers choose, and how long they take. If a
  * line is too short for both parts, the times follow as a separate table. */
-enum { CHOICE = 1, TIMES = 2, BOTH = 3, COLUMNS_OF_BOTH = 128 };
+enum { CHOICE = 1, TIMES = 2, BOTH = 3, COLUMNS_OF_BOTH = 134 };
 #define PARTS        (room() < COLUMNS_OF_BOTH ? CHOICE : BOTH)
 #define NAME_COLUMNS (PARTS == BOTH ? 28 : 16)
 
@@ -100,13 +100,13 @@ static void print_row(const mf_router_bench *r, bool headings, int parts)
         const char *name;
         double value;
         int part, width, digits;
-    } c[] = {{"params", (double)r->params, CHOICE, 9, 0},
+    } c[] = {{"params", (double)r->params, CHOICE, 8, 0},
              {"H(token)", r->entropy_token, CHOICE, 8, 4},
              {"H(gate)", r->entropy_gate, CHOICE, 8, 4},
              {"H(load)", r->entropy_load, CHOICE, 8, 4},
              {"top-k p", r->top_prob, CHOICE, 8, 4},
-             {"var(p)", r->score_var, CHOICE, 10, 6},
-             {"out sd", r->output_std, CHOICE, 9, 5},
+             {"var(p)", r->score_var, CHOICE, 9, 6},
+             {"out sd", r->output_std, CHOICE, 8, 5},
              {"ns/token", r->ns_router, TIMES, 9, 1},
              {"alone", r->ns_router_1, TIMES, 9, 0},
              {"layer", r->ns_layer, TIMES, 9, 0},
