@@ -4,6 +4,8 @@
 #   LINT  shell scripts that check the sources and the built files
 #   FUZZ_TARGETS  tests/fuzz/fuzz_x from tests/fuzz/fuzz_x.c, seeds in tests/fuzz/corpus/x
 UNIT =
+# This one takes longest, so it begins first.
+UNIT += tests/unit/kernels/check_kernels
 UNIT += tests/unit/graph/check_backend
 UNIT += tests/unit/graph/check_backward
 UNIT += tests/unit/data/check_batch
@@ -43,7 +45,6 @@ UNIT += tests/unit/model/check_latent
 UNIT += tests/unit/base/check_io
 UNIT += tests/unit/base/check_json
 UNIT += tests/unit/kernels/check_amx
-UNIT += tests/unit/kernels/check_kernels
 UNIT += tests/unit/base/check_log
 UNIT += tests/unit/train/check_loop
 UNIT += tests/unit/train/check_mirror

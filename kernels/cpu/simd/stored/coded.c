@@ -5,7 +5,7 @@
 #include "kernels/cpu/simd/stored/stored.h"
 
 #define PIECE 512  /* number of inputs that are decoded at a time */
-#define AHEAD 2048 /* prefetch distance in bytes */
+#define AHEAD 4096 /* prefetch distance in bytes */
 
 static inline int64_t min64(int64_t a, int64_t b)
 {
@@ -106,19 +106,20 @@ void MF_SIMD(stored_unpack_coded)(const mf_stored_part *p, int64_t in, int64_t o
 
 #if VL > 4
 /* Adds inputs i .. end - 1 of a row of W, which share a scale, to the sums of `rows` rows
- * of x. If a number is NaN, all sums become NaN. */
+ * of x. A number that is NaN is only found: it has another value in these sums. */
 V_INLINE void f8_group(mf_stored_type type, int rows, const uint8_t *w, int64_t i, int64_t end,
-                       float scale, const float *x, int64_t ldx, vf total[STORED_FEW])
+                       float scale, const float *x, int64_t ldx, f8_found *ret_found,
+                       vf total[STORED_FEW])
 {
     const bool e4m3 = type == MF_STORED_F8_E4M3;
     vf sum[STORED_FEW][2], v[4];
-    f8_found found = {0};
+    f8_found found = *ret_found;
     V_UNROLL
     for (int r = 0; r < rows; r++)
         sum[r][0] = sum[r][1] = (vf){0};
     for (; i + 4 * VL <= end; i += 4 * VL) {
         __builtin_prefetch(w + i + AHEAD);
-        if (e4m3) found |= f8_nans(w + i);
+        if (e4m3) found = f8_nans(found, w + i);
         f8_finite(type, w + i, v);
         V_UNROLL
         for (int r = 0; r < rows; r++) {
@@ -130,7 +131,7 @@ V_INLINE void f8_group(mf_stored_type type, int rows, const uint8_t *w, int64_t 
     if (i < end) {
         uint8_t rest[4 * VL] = {0};
         memcpy(rest, w + i, (size_t)(end - i));
-        if (e4m3) found |= f8_nans(rest);
+        if (e4m3) found = f8_nans(found, rest);
         f8_finite(type, rest, v);
         for (int r = 0; r < rows; r++)
             for (int64_t k = 0; i + k * VL < end; k++)
@@ -138,7 +139,7 @@ V_INLINE void f8_group(mf_stored_type type, int rows, const uint8_t *w, int64_t 
                     v_fma(v_load_to(x + r * ldx + i + k * VL, min64(VL, end - i - k * VL)),
                           v[k], sum[r][0]);
     }
-    if (e4m3 && f8_any(found)) scale = NAN;
+    *ret_found = found;
     V_UNROLL
     for (int r = 0; r < rows; r++)
         total[r] = v_fma(v_set(scale), (sum[r][0] + sum[r][1]) * f8_factor(type), total[r]);
@@ -149,15 +150,21 @@ V_INLINE void f8_few(mf_stored_type type, int rows, const mf_stored_part *p, int
 {
     const uint8_t *w = (const uint8_t *)p->data + o * in;
     const int64_t scales = o / p->scale_rows * p->groups;
+    const int64_t size = p->group_size, groups = p->groups;
+    const bool plain = p->scale_type == MF_SCALE_F32;
     vf total[STORED_FEW];
+    f8_found found = {0};
     V_UNROLL
     for (int r = 0; r < rows; r++)
         total[r] = (vf){0};
-    for (int64_t g = 0; g < p->groups; g++)
-        f8_group(type, rows, w, g * p->group_size, min64((g + 1) * p->group_size, in),
-                 mf_stored_scale(p, scales + g), x, ldx, total);
+    for (int64_t g = 0; g < groups; g++)
+        f8_group(type, rows, w, g * size, min64((g + 1) * size, in),
+                 plain ? ((const float *)p->scales)[scales + g]
+                       : mf_stored_scale(p, scales + g),
+                 x, ldx, &found, total);
+    const bool nan = type == MF_STORED_F8_E4M3 && f8_any(found);
     for (int r = 0; r < rows; r++)
-        y[r * ldy] = v_sum(total[r]);
+        y[r * ldy] = nan ? NAN : v_sum(total[r]);
 }
 
 #define F8_FEW(type, rows) f8_few(type, rows, p, in, o, x, ldx, y + o - o0, ldy)

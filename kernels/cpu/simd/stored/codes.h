@@ -107,22 +107,22 @@ V_INLINE void f8_finite(mf_stored_type type, const uint8_t *p, vf to[4])
 /* Finds NaN among 4 VL numbers of E4M3; results are added by |. E5M2 needs no such test,
  * because its NaN are those of f16. */
 #if VL == 16
-typedef __mmask64 f8_found;
-V_INLINE f8_found f8_nans(const uint8_t *p)
+typedef __m512i f8_found;
+V_INLINE f8_found f8_nans(f8_found before, const uint8_t *p)
 {
-    const __m512i nan = _mm512_set1_epi8(0x7f);
-    return _mm512_cmpeq_epi8_mask(_mm512_and_si512(_mm512_loadu_si512(p), nan), nan);
+    const __m512i bytes = _mm512_loadu_si512(p);
+    return _mm512_max_epu8(before, _mm512_add_epi8(bytes, bytes));
 }
 V_INLINE bool f8_any(f8_found found)
 {
-    return found != 0;
+    return _mm512_cmpeq_epi8_mask(found, _mm512_set1_epi8((char)0xfe)) != 0;
 }
 #else
 typedef vi f8_found;
-V_INLINE f8_found f8_nans(const uint8_t *p)
+V_INLINE f8_found f8_nans(f8_found before, const uint8_t *p)
 {
     const __m256i nan = _mm256_set1_epi8(0x7f), bytes = _mm256_loadu_si256((const void *)p);
-    return (vi)_mm256_cmpeq_epi8(_mm256_and_si256(bytes, nan), nan);
+    return before | (vi)_mm256_cmpeq_epi8(_mm256_and_si256(bytes, nan), nan);
 }
 V_INLINE bool f8_any(f8_found found)
 {
