@@ -347,6 +347,32 @@ START_TEST(matrices_have_their_own_rate)
 }
 END_TEST
 
+/* Muon is for matrices of blocks that decay, not for those of adapters and routers. */
+START_TEST(which_matrices_are_muons)
+{
+    static const struct {
+        const char *name;
+        uint32_t flags;
+        bool adapter, muon;
+    } given[] = {{"layers.0.attention.out.weight", 0, false, true},
+                 {"layers.0.expert.b2", MF_PARAM_NO_DECAY, false, false},
+                 {"layers.0.attention.q.lora.a", 0, true, false},
+                 {"layers.0.router.weight", 0, false, false},
+                 {"embed.weight", 0, false, false}};
+    const mf_train_config c = config_of(&methods[3]);
+    mf_store *s = mf_store_new();
+    mf_param *p;
+    for (size_t i = 0; i < sizeof given / sizeof *given; i++) {
+        const mf_init init = {MF_INIT_ZERO, given[i].flags, 0};
+        ck_assert_int_eq(
+            mf_store_declare(s, given[i].name, mf_shape2(4, 6), init, false, &p), MF_OK);
+        p->adapter = given[i].adapter;
+        ck_assert_msg(mf_optim_sees_whole(&c, p) == given[i].muon, "%s", given[i].name);
+    }
+    mf_store_free(s);
+}
+END_TEST
+
 /* The formulas of schedule.h, at steps where they are easy to compute by hand. */
 START_TEST(schedules)
 {
@@ -389,6 +415,7 @@ static Suite *suite(void)
     tcase_add_loop_test(c, infinite_gradients_change_nothing, 0, METHODS);
     tcase_add_test(c, other_moments_are_refused);
     tcase_add_test(c, matrices_have_their_own_rate);
+    tcase_add_test(c, which_matrices_are_muons);
     tcase_add_test(c, schedules);
     suite_add_tcase(s, c);
     return s;
