@@ -112,8 +112,8 @@ bool mf_session_packed(const mf_session *s);
  * else in order; not packed. */
 void mf_session_batch_spec(const mf_session *s, mf_split split, mf_batch_spec *ret);
 /* Writes the specification of the batches over which a split is evaluated, in order, with
- * train.eval_context and eval_seq. Every loss that is reported for a split is measured on these
- * batches. */
+ * train.eval_context and eval_seq. Every loss that is reported for a split is measured on
+ * these batches. */
 void mf_session_eval_spec(const mf_session *s, mf_split split, mf_batch_spec *ret);
 
 /* Whether batches may contain padding. */

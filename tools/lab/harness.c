@@ -367,7 +367,7 @@ void mf_harness_fill(mf_harness *harness, uint64_t seed)
     int32_t *ids = mf_tensor_input(harness->in.token_ids),
             *labels = mf_tensor_input(harness->in.labels);
     float *mask = harness->in.mask ? mf_tensor_input(harness->in.mask) : NULL;
-    if (seed == 0) seed = (uint64_t)(SEED + s->shaken);
+    if (seed == 0) seed = (uint64_t)SEED + (uint64_t)s->shaken;
     mf_lab_fill_places(&harness->in);
     if (x) mf_rng_fill_normal(seed, 1, 0, x, (size_t)n);
     for (int64_t i = 0; x && s->scale != 0 && i < n; i++)

@@ -48,7 +48,7 @@ int mf_harness_heads_declare(mf_harness *harness)
 static float drawn(const mf_harness *harness, uint64_t stream, int32_t layer, int head)
 {
     return mf_rng_uniform(SEED, stream, (uint64_t)harness->step,
-                          (uint64_t)(layer * MF_HARNESS_HEADS + head));
+                          (uint64_t)layer * MF_HARNESS_HEADS + (uint64_t)head);
 }
 
 void mf_harness_heads_measure(const mf_harness *harness, mf_harness_heads *out)

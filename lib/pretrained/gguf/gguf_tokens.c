@@ -280,7 +280,8 @@ int mf_gguf_tokens(const mf_export_run *x, const mf_gguf_arch *a, bool none, mf_
     size_t n = 0;
     if (none || !own || strcmp(own->ops->name, "pretrained") != 0) {
         if (own && !none)
-            mf_log(MF_LOG_WARN, "a tokenizer of kind %s cannot be said in GGUF; the file has none",
+            mf_log(MF_LOG_WARN,
+                   "a tokenizer of kind %s cannot be said in GGUF; the file has none",
                    own->ops->name);
         mf_gguf_text(w, "tokenizer.ggml.model", "no_vocab");
         if (a != &mf_gguf_llama && a != &mf_gguf_deepseek2)

@@ -59,7 +59,7 @@ class Check:
         return name
 
     def logits(self, run, ids, tensor="logits"):
-        save_file({"input_ids": ids}, f"{self.work}/ids.safetensors")
+        save_file({"input_ids": ids.contiguous()}, f"{self.work}/ids.safetensors")
         self.run("eval", run, "-q", "-t", self.threads, "--tokens", "ids.safetensors", "--save", "out.safetensors", "--force")
         return load_file(f"{self.work}/out.safetensors")[tensor].reshape(*ids.shape, -1)
 

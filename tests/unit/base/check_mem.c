@@ -16,7 +16,8 @@
 START_TEST(whole_pages_are_released)
 {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE), all = 5 * page;
-    unsigned char *p = mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    unsigned char *p =
+        mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     ck_assert_ptr_ne(p, MAP_FAILED);
     for (size_t before = 0; before < 2; before++)
         for (size_t behind = 0; behind < 2; behind++) {

@@ -527,7 +527,7 @@ int mf_compare_new(const mf_compare_spec *spec, mf_compare **ret)
 void mf_compare_free(mf_compare *c)
 {
     if (!c) return;
-    for (int i = 0; i < c->n_routers; i++) {
+    for (int i = 0; c->routers && i < c->n_routers; i++) {
         mf_compare_router *r = &c->routers[i];
         mf_free(r->text);
         mf_free(r->refused);

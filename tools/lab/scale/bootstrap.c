@@ -75,7 +75,7 @@ static void draw(work *w, int number)
         double *to = w->drawn + i * d->routers;
         memset(to, 0, (size_t)d->routers * sizeof *to);
         for (int s = 0; s < d->seeds; s++) {
-            const uint64_t at = (uint64_t)(i * d->seeds + s);
+            const uint64_t at = (uint64_t)i * (uint64_t)d->seeds + (uint64_t)s;
             const int seed = (int)((uint64_t)mf_rng_u32(1, stream, (uint64_t)number, at) *
                                        (uint64_t)d->seeds >>
                                    32);
@@ -265,7 +265,7 @@ int mf_scale_new(const mf_scale_data *data, mf_scaling **ret)
     if (!s) return MF_ENOMEM;
     s->data = *data;
     s->router = mf_alloc((size_t)data->routers, sizeof *s->router);
-    const size_t n = (size_t)(data->sizes * data->routers);
+    const size_t n = (size_t)data->sizes * (size_t)data->routers;
     work w = {.d = &s->data, .width = HEAD + data->routers * NUMBERS};
     w.mean = mf_alloc(n, sizeof *w.mean);
     w.drawn = mf_alloc(n, sizeof *w.drawn);

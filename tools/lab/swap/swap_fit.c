@@ -53,7 +53,7 @@ static int fit_batch(const mf_swap_pair *pair, mf_swap_routers *r, mf_optim *o,
         rc = mf_graph_run(r->g, &run);
         const float *loss = rc == MF_OK ? mf_tensor_host(r->loss) : NULL;
         if (rc == MF_OK && !loss) rc = mf_error_code() ? mf_error_code() : MF_ENOMEM;
-        if (rc == MF_OK && !isfinite(*loss))
+        if (rc == MF_OK && loss && !isfinite(*loss))
             rc = mf_fail(MF_ENONFINITE,
                          "the fit of the routers diverged on batch %lld; a smaller --match-lr "
                          "may help",

@@ -208,7 +208,7 @@ static void pair_map(const mf_report *p, const mf_analysis_layer *l)
     enum { FEW = 30 };
     const mf_coactivation *c = &l->pairs;
     const int32_t E = c->experts;
-    const size_t cells = (size_t)(E * E);
+    const size_t cells = (size_t)E * (size_t)E;
     int32_t *order = mf_arena_alloc(p->arena, (size_t)E * sizeof *order);
     double *v = mf_arena_alloc(p->arena, cells * sizeof *v);
     unsigned char *few = mf_arena_alloc(p->arena, cells);

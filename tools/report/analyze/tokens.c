@@ -12,7 +12,7 @@ enum { HUES = 8, BARS = 4 };
 static void map(const mf_report *p, const mf_analysis *a, const mf_analysis_layer *l)
 {
     const int32_t E = l->experts, n = a->map;
-    const size_t cells = (size_t)(E * n);
+    const size_t cells = (size_t)E * (size_t)n;
     double *v = mf_arena_alloc(p->arena, cells * sizeof *v);
     unsigned char *marks = mf_arena_alloc(p->arena, cells);
     if (!v || !marks) return;

@@ -175,7 +175,7 @@ static int add_split(reader *rd, const mf_json *v, const char *split)
     int64_t step = 0;
     mf_json_int(mf_json_get(v, "step"), &step);
     int rc = grow(&f->lines, f->n_lines, &f->cap_lines, sizeof *f->lines);
-    if (rc != MF_OK) return rc;
+    if (rc != MF_OK || !f->lines) return rc;
     const mf_flat_line *last = f->n_lines > 0 ? &f->lines[f->n_lines - 1] : NULL;
     double wall = last && last->run == f->n_runs ? last->wall_s : 0;
     mf_json_real(mf_json_get(v, "wall_s"), &wall);

@@ -85,11 +85,11 @@ static int64_t best_step(const char *text, size_t n)
                 room = more;
             }
         }
-        if (v && validates(v) && count < room) mf_metrics_read_quality(v, &all[count++]);
+        if (v && all && validates(v) && count < room) mf_metrics_read_quality(v, &all[count++]);
         mf_json_free(v);
     }
     const int best = mf_metrics_best((int)count, all);
-    const int64_t step = best >= 0 ? all[best].step : -1;
+    const int64_t step = best >= 0 && all ? all[best].step : -1;
     mf_free(all);
     return step;
 }
