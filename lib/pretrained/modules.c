@@ -10,22 +10,12 @@
 #include "pretrained/folder.h"
 #include "pretrained/record.h"
 
-enum { LIST_MAX = 1 << 20, FILE_MAX_BYTES = 256 << 20 };
+enum { LIST_MAX = 1 << 20 };
 
 /* Whether a path is the name of a folder, without a way to another place. */
 static bool is_name(const char *path)
 {
     return path && path[0] != '\0' && path[0] != '.' && !strchr(path, '/');
-}
-
-static int copy_file(const char *from, const char *to)
-{
-    char *data = NULL;
-    size_t n = 0;
-    int rc = mf_read_file(from, FILE_MAX_BYTES, &data, &n);
-    if (rc == MF_OK) rc = mf_write_file_atomic(to, data, n);
-    mf_free(data);
-    return rc;
 }
 
 static int copy_folder(const char *from, const char *to)
@@ -38,7 +28,7 @@ static int copy_folder(const char *from, const char *to)
         if (!old || !new)
             rc = MF_ENOMEM;
         else if (names[i][0] != '.' && !mf_is_dir(old))
-            rc = copy_file(old, new);
+            rc = mf_record_copy_file(old, new);
         mf_free(old);
         mf_free(new);
     }

@@ -10,8 +10,6 @@
 #include "pretrained/checksums.h"
 #include "pretrained/import.h"
 
-enum { SMALL_MAX = 256 << 20 };
-
 /* Whether a file is a small file, which is copied. whole: the folder has a single file of
  * weights, so an index belongs to other files. */
 static bool is_small(const char *name, bool whole)
@@ -24,16 +22,6 @@ static bool is_small(const char *name, bool whole)
         if (n > m && name[0] != '.' && strcmp(name + n - m, ends[i]) == 0) return true;
     }
     return false;
-}
-
-static int copy_file(const char *from, const char *to)
-{
-    char *data = NULL;
-    size_t n = 0;
-    int rc = mf_read_file(from, SMALL_MAX, &data, &n);
-    if (rc == MF_OK) rc = mf_write_file_atomic(to, data, n);
-    mf_free(data);
-    return rc;
 }
 
 /* Copies the small files, and writes the checksums of all files that belong to the model. */
@@ -52,7 +40,7 @@ static int copy_files(const mf_folder *f, const char *to)
         char *path = mf_path_join(f->path, names[i]), *copy = mf_path_join(to, names[i]);
         const bool small = !shard && is_small(names[i], whole) && path && !mf_is_dir(path);
         if (!path || !copy) rc = MF_ENOMEM;
-        if (rc == MF_OK && small) rc = copy_file(path, copy);
+        if (rc == MF_OK && small) rc = mf_record_copy_file(path, copy);
         if (shard || small) ours[n_ours++] = names[i];
         mf_free(path);
         mf_free(copy);

@@ -67,9 +67,11 @@ int mf_record_match(mf_record *record, const char *run, const mf_store *store);
  * run `to`, which has no such folder. Does nothing if none of these runs was imported.
  * MF_EIO, MF_ENOMEM. */
 int mf_record_copy(const char *run, const char *to);
+/* Copies a file of any size. MF_EIO, MF_ENOMEM. */
+int mf_record_copy_file(const char *from, const char *to);
 /* Copies the folders that modules.json of the folder `from` names, of sentence-transformers,
  * into the folder `to`, unless they are there. Does nothing without that file, or if it has
- * another form. MF_EIO, MF_EINPUT (a file above 256 MiB), MF_ENOMEM. */
+ * another form. MF_EIO, MF_ENOMEM. */
 int mf_modules_copy(const char *from, const char *to);
 /* record may be NULL. */
 void mf_record_free(mf_record *record);

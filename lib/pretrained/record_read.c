@@ -69,8 +69,7 @@ static int find_record(mf_arena *arena, const char *run, const char *or_file,
     return rc;
 }
 
-/* Copies a file of any size. */
-static int copy_file(const char *from, const char *to)
+int mf_record_copy_file(const char *from, const char *to)
 {
     uint64_t size = 0;
     mf_writer w = {.fd = -1};
@@ -103,7 +102,7 @@ static int copy_record(mf_arena *arena, const char *from, const char *to)
         if (!old || !new)
             rc = MF_ENOMEM;
         else if (!mf_is_dir(old))
-            rc = copy_file(old, new);
+            rc = mf_record_copy_file(old, new);
     }
     mf_list_free(names, n);
     if (rc == MF_OK) rc = mf_modules_copy(from, to);
@@ -184,7 +183,7 @@ int mf_record_copy_generation(const char *run, const char *to)
                    *new = own ? mf_arena_strf(arena, "%s/" MF_GENERATION_FILE, own) : NULL;
         rc = old && config && own && new ? mf_mkdirs(own) : MF_ENOMEM;
         if (rc == MF_OK)
-            rc = mf_exists(old) ? copy_file(old, new) : write_generation(config, new);
+            rc = mf_exists(old) ? mf_record_copy_file(old, new) : write_generation(config, new);
     }
     mf_arena_free(arena);
     return rc;

@@ -2,18 +2,13 @@
 # are damaged or dangerous are refused with status 3 and one line, before a run is made.
 
 setup_file() {
-    export OMP_WAIT_POLICY=passive
-    export MOE="$srcdir/tests/golden/pretrained/mixtral" DENSE="$srcdir/tests/golden/pretrained/gpt2"
-    cd "$BATS_FILE_TMPDIR" || exit 1
-    "$MOEFW" import "$MOE/hf" -o run -q -t 1 >&2
+    . "$srcdir/tests/cli/pretrained/imported.bash"
+    imported_file
 }
 
 setup() {
-    cd "$BATS_TEST_TMPDIR" || exit 1
-    export XDG_CONFIG_HOME="$BATS_TEST_TMPDIR"
-    cp -r "$BATS_FILE_TMPDIR/run" run
-    cp -r "$MOE/hf" folder
-    chmod -R u+w folder
+    . "$srcdir/tests/cli/pretrained/imported.bash"
+    imported_setup
 }
 
 # refused TEXT: the folder is refused with one line that has the text, and no run is left
@@ -23,12 +18,6 @@ refused() {
     echo "status $status, expected 3 and one line with: $1"
     echo "$output"
     return 1
-}
-
-# replace FILE OLD NEW: the first occurrence of a text
-replace() {
-    LC_ALL=C grep -q "$2" "$1" || return 1
-    LC_ALL=C sed -i "0,/$2/s//$3/" "$1"
 }
 
 @test "an imported model is a run: ckpt, config, eval, trace, train, and training from it" {
