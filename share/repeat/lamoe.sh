@@ -149,7 +149,7 @@ long() {
     params=$(sed -E 's/.*"params":([0-9]+).*/\1/' "$out/runs/$run/manifest.json")
     echo "$preset: $params parameters (published: 134188608); $(($(wc -c <"$out/train.bin") / 2)) training tokens"
     echo
-    echo "Loss before the first update: $(value "$run" train task_loss 1) (ln 29627 = 10.2965)"
+    echo "Loss before the first update: $(value "$run" train task_loss 1) (ln $vocab_size = $(awk -v n="$vocab_size" 'BEGIN { printf "%.4f", log(n) }'))"
     echo
     if [ $every -eq 10 ]; then log; else long; fi
 } >"$out/table.md" || exit

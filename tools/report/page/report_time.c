@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/mem.h"
+#include "lab/stats.h"
 #include "report/page/report_curves.h"
 
 /* [n] of the validations of a run, in order */
@@ -41,24 +42,11 @@ bool mf_report_by_epoch(const mf_report_run *r)
     return atof(mf_report_config(r, "train", "eval_epochs", "0")) == 1;
 }
 
-static int ascending(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-/* Sorts v [n]; n > 0. */
-static double median(double *v, int n)
-{
-    qsort(v, (size_t)n, sizeof *v, ascending);
-    return (v[(n - 1) / 2] + v[n / 2]) / 2;
-}
-
 void mf_report_seconds(const mf_report_run *r, double *ret_training, double *ret_validation)
 {
     const times t = of_run(r);
-    *ret_training = t.n > 0 ? median(t.training, t.n) : (double)NAN;
-    *ret_validation = t.n > 0 ? median(t.validation, t.n) : (double)NAN;
+    *ret_training = t.n > 0 ? mf_median(t.training, t.n) : (double)NAN;
+    *ret_validation = t.n > 0 ? mf_median(t.validation, t.n) : (double)NAN;
 }
 
 void mf_report_time(const mf_report *p)
