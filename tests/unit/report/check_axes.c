@@ -2,6 +2,7 @@
  * label is at its own point. */
 #include "check_main.h"
 
+#include "base/rng.h"
 #include "report/svg/scale.h"
 #include "report/svg/svg.h"
 #include "report/svg/svg_parts.h"
@@ -73,45 +74,88 @@ START_TEST(one_step_stands_on_an_axis_from_zero)
 }
 END_TEST
 
-/* Two points nearly coincide. Each label must be nearest to its own point, unless lines lead
- * from labels to their points. */
-START_TEST(labels_stand_at_their_points)
+typedef struct scatter {
+    double cx[8], cy[8];   /* where the points are */
+    double x[8], y[8];     /* where each label begins or ends */
+    bool right[8], led[8]; /* the label stands at the right of x; a line leads to it */
+} scatter;
+
+static const char *const names[] = {"first",     "second_one",    "mlp", "mmmm",
+                                    "no_labels", "expert_choice", "i.l", "hash"};
+
+/* Draws n points and reads the places of points, labels and lines. */
+static scatter drawn(int n, const double *x, const double *y)
 {
-    static const double x[] = {1, 1.02, 2, 3}, y[] = {1, 1.02, 2, 3};
-    static const char *const names[] = {"first", "second", "third", "fourth"};
-    const mf_series s = {.n = 4, .x = x, .y = y, .labels = names, .points = true};
+    const mf_series s = {.n = n, .x = x, .y = y, .labels = names, .points = true};
+    scatter a = {0};
     mf_doc *d = mf_doc_new();
     mf_svg_plot(d, &(mf_plot){.n_series = 1, .series = &s});
     const char *text = finished(d), *circle = text;
-    double cx[4], cy[4];
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < n; i++) {
+        char end[32];
         circle = strstr(circle, "<circle cx=\"");
         ck_assert_ptr_nonnull(circle);
-        ck_assert_int_eq(sscanf(circle, "<circle cx=\"%lf\" cy=\"%lf", &cx[i], &cy[i]), 2);
+        ck_assert_int_eq(sscanf(circle, "<circle cx=\"%lf\" cy=\"%lf", &a.cx[i], &a.cy[i]), 2);
         circle += 12;
-    }
-    const bool led = strstr(text, "class=\"lead\"") != NULL;
-    for (int i = 0; i < 4; i++) {
-        char end[32];
         snprintf(end, sizeof end, ">%s</text>", names[i]);
         const char *label = strstr(text, end);
         ck_assert_ptr_nonnull(label);
         while (strncmp(label, "<text x=\"", 9) != 0)
             label--;
-        double lx, ly;
-        ck_assert_int_eq(sscanf(label, "<text x=\"%lf\" y=\"%lf", &lx, &ly), 2);
-        const double w = mf_text_width(names[i]);
-        int nearest = 0;
-        double least = INFINITY;
-        for (int k = 0; k < 4; k++) {
-            const double dx = fmax(fmax(lx - cx[k], cx[k] - lx - w), 0),
-                         dy = fabs(ly - 4 - cy[k]);
-            if (hypot(dx, dy) >= least) continue;
-            least = hypot(dx, dy);
-            nearest = k;
+        ck_assert_int_eq(sscanf(label, "<text x=\"%lf\" y=\"%lf", &a.x[i], &a.y[i]), 2);
+        a.right[i] = strncmp(strchr(label, '>') - 5, "\"end\"", 5) != 0;
+        for (const char *path = text; (path = strstr(path, "<path d=\"M")) != NULL; path++) {
+            const char *lead = strstr(path, "class=\"lead\"");
+            if (lead && lead < strchr(path, '>') && fabs(atof(path + 10) - a.cx[i]) < 0.2)
+                a.led[i] = true;
         }
-        ck_assert(nearest == i || led);
     }
+    return a;
+}
+
+/* The point that is nearest to label i in a font in which the text has this width. */
+static int nearest(const scatter *a, int n, int i, double w)
+{
+    const double left = a->right[i] ? a->x[i] : a->x[i] - w, right = left + w;
+    double least = INFINITY;
+    int best = 0;
+    for (int k = 0; k < n; k++) {
+        const double dx = fmax(fmax(left - a->cx[k], a->cx[k] - right), 0),
+                     dy = fmax(fmax(a->y[i] - 11 - a->cy[k], a->cy[k] - a->y[i] - 2), 0);
+        if (hypot(dx, dy) >= least) continue;
+        least = hypot(dx, dy);
+        best = k;
+    }
+    return best;
+}
+
+/* Each label must be nearest to its own point, in narrow fonts and in wide ones, unless a line
+ * leads from the label to the point. */
+START_TEST(labels_stand_at_their_points)
+{
+    static const double near_x[] = {1, 1.02, 2, 3}, near_y[] = {1, 1.02, 2, 3};
+    int led = 0, labels = 0;
+    for (int draw = 0; draw < 2000; draw++) {
+        const int n = draw == 0 ? 4 : 2 + draw % 7;
+        double x[8], y[8];
+        for (int i = 0; i < n; i++) {
+            const double at = mf_rng_uniform(1, 0, (uint64_t)draw, 2 * (uint64_t)i);
+            x[i] = draw == 0 ? near_x[i] : draw % 2 ? at : at * at * at; /* some are crowded */
+            y[i] = draw == 0 ? near_y[i]
+                             : mf_rng_uniform(1, 0, (uint64_t)draw, 2 * (uint64_t)i + 1);
+        }
+        const scatter a = drawn(n, x, y);
+        for (int i = 0; i < n; i++) {
+            labels++;
+            led += a.led[i];
+            for (double wide = .7; wide < 1.11; wide += .05)
+                ck_assert_msg(a.led[i] ||
+                                  nearest(&a, n, i, wide * mf_text_width(names[i])) == i,
+                              "draw %d: %s stands at %s", draw, names[i],
+                              names[nearest(&a, n, i, wide * mf_text_width(names[i]))]);
+        }
+    }
+    ck_assert_int_lt(led, labels / 4); /* lines are rare */
 }
 END_TEST
 

@@ -203,12 +203,14 @@ static bool may_stand(const plot *t, const mf_box *box, int m, bool alone)
 
 /* Places the label of mark m at the first of four corners at which no other point is as near,
  * or farther up or down. If there is no such place, the label is written in a free place, and a
- * line connects it with its point. */
+ * line connects it with its point. The end of the text at the point is fixed, because the
+ * width of a text depends on the reader's font; the place for it is a tenth wider. */
 static void put_label(plot *t, int m, const char *text, const char *ink)
 {
     static const int sides[4][2] = {{1, -1}, {1, 1}, {-1, -1}, {-1, 1}};
     enum { AWAY = 16 };
-    const double w = mf_text_width(text), px = (t->mark[m].left + t->mark[m].right) / 2,
+    const double w = 1.1 * mf_text_width(text),
+                 px = (t->mark[m].left + t->mark[m].right) / 2,
                  py = (t->mark[m].top + t->mark[m].bottom) / 2;
     mf_box box = {0};
     bool found = false, alone = true;
@@ -227,7 +229,9 @@ static void put_label(plot *t, int m, const char *text, const char *ink)
         mf_svg_line(t->d, px, py, box.left > px ? box.left - 1 : box.right + 1,
                     (box.top + box.bottom) / 2, style);
     }
-    mf_svg_text(t->d, box.left, box.bottom - 2, "start", text);
+    const bool right = box.left > px;
+    mf_svg_text(t->d, right ? box.left : box.right, box.bottom - 2, right ? "start" : "end",
+                text);
 }
 
 /* Writes all labels after the points, because the places of all points must be known. */
