@@ -97,6 +97,7 @@ SIMD_INC += kernels/cpu/simd/gemm/amx_cost.h
 SIMD_INC += kernels/cpu/simd/gemm/tile.h
 SIMD_INC += kernels/cpu/simd/gemm/prefetch.h
 SIMD_INC += kernels/cpu/simd/gemm/engine.h
+SIMD_INC += kernels/cpu/simd/gemm/few.h
 SIMD_INC += kernels/cpu/simd/gemm/packed.h
 SIMD_INC += kernels/cpu/simd/gemm/store.h
 SIMD_INC += kernels/cpu/simd/gemm/pack.h

@@ -278,6 +278,21 @@ V_INLINE float v_sum(vf a)
     return t[0];
 #endif
 }
+#if defined(__AVX512F__)
+/* Returns the sums of four vectors, each with the bits of v_sum. */
+V_INLINE __m128 v_sum_4(const vf a[4])
+{
+    __m128 q[4];
+    V_UNROLL
+    for (int y = 0; y < 4; y++) {
+        const __m256 h =
+            _mm256_add_ps(_mm512_castps512_ps256(a[y]), _mm512_extractf32x8_ps(a[y], 1));
+        q[y] = _mm_add_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1));
+    }
+    _MM_TRANSPOSE4_PS(q[0], q[1], q[2], q[3]);
+    return _mm_add_ps(_mm_add_ps(q[0], q[2]), _mm_add_ps(q[1], q[3]));
+}
+#endif
 V_INLINE float v_hmax(vf a)
 {
 #if defined(__AVX2__)

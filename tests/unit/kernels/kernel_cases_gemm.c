@@ -7,8 +7,8 @@
  * dimension, one long row. */
 static const int64_t sizes[][3] = {{1, 1, 1},     {1, 77, 50},   {3, 130, 33},  {8, 70, 67},
                                    {16, 100, 40}, {37, 65, 129}, {96, 200, 70}, {300, 260, 190},
-                                   {5, 9, 0},     {1, 5000, 64}};
-#define SIZES 10
+                                   {5, 9, 0},     {1, 5000, 64}, {13, 66, 70},  {23, 70, 200}};
+#define SIZES 12
 
 static void run_matmul(mf_kt *t)
 {

@@ -37,8 +37,6 @@ _Static_assert(PANEL_WORDS + 16 + 2 * GROUP * VL * KC <= MF_ROOM_TILE_SIZE,
                "room for panels and copies");
 /* up to this number of row panels, lanes can stay in place */
 #define IN_PLACE  2
-#define FEW       8                  /* up to this number of rows, sums run along vectors */
-#define MOST_DOTS (VL == 16 ? 4 : 2) /* rows at a time if there are at most FEW rows */
 
 /* ---- the micro-kernel: MR x LANES elements ---- */
 
@@ -467,83 +465,9 @@ static void __attribute__((noinline)) run_block(const gemm_tile *b)
 
 #include "kernels/cpu/simd/gemm/packed.h"
 
-/* ---- very few rows: sums run along vectors, so that b is read once and in place ---- */
+/* ---- very few rows ---- */
 
-#define FEW_WORDS 16384 /* maximum number of words for the rows of a */
-
-/* Computes the sums of mr copied rows of a and nr rows of b that are stored along the inner
- * index, and writes them to c. */
-V_INLINE void dots(int mr, int nr, const gemm_tile *b, const float *a, int64_t rs, int64_t i,
-                   int64_t j)
-{
-    const int64_t k = b->k1 - b->k0, whole = k / (PER_WORD * VL) * VL;
-    const bool lie = rows_lie(&b->b, b->rounded, PER_WORD);
-    vf s[MOST_DOTS][4], r = {0};
-    V_UNROLL
-    for (int x = 0; x < mr; x++) {
-        V_UNROLL
-        for (int y = 0; y < nr; y++)
-            s[x][y] = (vf){0};
-    }
-    const char *row[4];
-    for (int y = 0; y < nr; y++)
-        row[y] = at_element(&b->b, j + y, b->k0);
-    int64_t q = 0;
-    for (; lie && q < whole; q += VL) {
-        vf w[4];
-        V_UNROLL
-        for (int y = 0; y < nr; y++)
-            memcpy(&w[y], row[y] + 4 * q, sizeof w[y]);
-        V_UNROLL
-        for (int x = 0; x < mr; x++) {
-            vf v = v_load(a + x * rs + q);
-            V_UNROLL
-            for (int y = 0; y < nr; y++)
-                s[x][y] = word_dot(v, w[y], s[x][y]);
-        }
-    }
-    for (int64_t p = b->k0 + q * PER_WORD; p < b->k1; p += PER_WORD * VL, q += VL) {
-        for (int y = 0; y < nr; y++) {
-            vf w = words_along(&b->b, b->rounded, j + y, p, b->k1 - p);
-            for (int x = 0; x < mr; x++)
-                s[x][y] = word_dot(v_load(a + x * rs + q), w, s[x][y]);
-        }
-    }
-    for (int x = 0; x < mr; x++) {
-        for (int y = 0; y < nr; y++)
-            r[y] = v_sum(s[x][y]);
-        put(b, i + x, j, nr, r, true);
-    }
-}
-
-static bool few_rows(const gemm_tile *b)
-{
-    const int64_t m = b->i1 - b->i0;
-    return b->rows <= FEW && b->a.along && b->b.along && b->b.index == NULL &&
-           m * (div_up(b->k1 - b->k0, PER_WORD) + 2 * VL) <= FEW_WORDS;
-}
-
-static void run_few(const gemm_tile *b)
-{
-    float *a = mf_cpu_room(MF_ROOM_TILE);
-    const int m = (int)(b->i1 - b->i0);
-    const row_panel s = copy_rows(&b->a, b->rounded, b->i0, m, b->k0, b->k1, a);
-    const int64_t rs = s.rs / 4;
-    int64_t j = b->j0;
-    for (; j + 4 <= b->j1; j += 4) {
-        int x = 0;
-        for (; x + MOST_DOTS <= m; x += MOST_DOTS)
-            dots(MOST_DOTS, 4, b, a + x * rs, rs, b->i0 + x, j);
-        if (m - x >= 2) {
-            dots(2, 4, b, a + x * rs, rs, b->i0 + x, j);
-            x += 2;
-        }
-        if (x < m) dots(1, 4, b, a + x * rs, rs, b->i0 + x, j);
-    }
-    for (; j < b->j1; j++)
-        for (int x = 0; x < m; x++)
-            dots(1, 1, b, a + x * rs, rs, b->i0 + x, j);
-}
+#include "kernels/cpu/simd/gemm/few.h"
 
 /* ---- f32 sums for a bf16 c ---- */
 

@@ -11,7 +11,9 @@
 #define GOOD_ROWS 64    /* minimum number of rows of a tile, if rows are divided */
 #define FEW_ROWS  16    /* up to this number of rows, reading b takes most of the time */
 #define READ      65536 /* elements of b per tile if there are at most FEW_ROWS rows */
-#define MAX_READS 64    /* maximum number of tiles if there are at most FEW_ROWS rows */
+/* Maximum number of tiles if there are at most FEW_ROWS rows and the number of threads is
+ * unknown; else it is 8 a thread. Each tile copies the rows. */
+#define MAX_READS 64
 #define UNKNOWN   8     /* number of threads to assume if it is unknown */
 
 /* Measured numbers of cycles. */
@@ -107,7 +109,7 @@ static void cut_up(cut *c, int threads)
         p->n * p->k / READ * (p->by == MF_BY_ROWS ? min64(c->parts, p->m) : 1);
     if (p->by != MF_BY_INNER && (p->by == MF_BY_ROWS ? p->m / c->parts : p->m) <= FEW_ROWS) {
         c->down = 1;
-        c->across = min64(min64(reads, MAX_READS), p->n / UNIT);
+        c->across = min64(min64(reads, threads > 0 ? 8 * threads : MAX_READS), p->n / UNIT);
         if (c->across < 1) c->across = 1;
     } else {
         cut_sides(c, threads > 0 ? threads : UNKNOWN);
