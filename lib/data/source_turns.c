@@ -289,9 +289,9 @@ static int add_message(reader *r, const mf_json *v, size_t i, bool *ret_learned)
         !(read_content(content, parts, &n) || (own && is_empty(content)) ||
           (tool && mf_json_typeof(content) == MF_JSON_OBJECT)))
         return mf_fail(MF_EINPUT,
-                       "%s: message %zu: expected \"role\": system, user or assistant, "
+                       "%s: message %zu: expected \"role\": system, user%s or assistant, "
                        "and \"content\", a string",
-                       r->name, i + 1);
+                       r->name, i + 1, own ? ", tool" : "");
     if (own && !parts[0].text) n = 0;
     counts = counts && role == MF_ROLE_ASSISTANT;
     *ret_learned = *ret_learned || counts;

@@ -507,7 +507,8 @@ START_TEST(functions_that_are_refused)
          "message 2: \"function_call\" is not read: expected \"tool_calls\""},
         {calls, "{\"conversations\":[{\"from\":\"gpt\",\"value\":\"v\"}],\"tools\":[{}]}",
          "message 1: expected \"role\" and \"content\" in messages with functions"},
-        {calls, "{\"messages\":[{\"role\":\"tool\",\"content\":3}]}", "message 1: expected"},
+        {calls, "{\"messages\":[{\"role\":\"tool\",\"content\":3}]}",
+         "message 1: expected \"role\": system, user, tool or assistant"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char *all, *counted;

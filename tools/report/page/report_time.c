@@ -45,8 +45,8 @@ bool mf_report_by_epoch(const mf_report_run *r)
 void mf_report_seconds(const mf_report_run *r, double *ret_training, double *ret_validation)
 {
     const times t = of_run(r);
-    *ret_training = t.n > 0 ? mf_median(t.training, t.n) : (double)NAN;
-    *ret_validation = t.n > 0 ? mf_median(t.validation, t.n) : (double)NAN;
+    *ret_training = mf_median(t.training, t.n);
+    *ret_validation = mf_median(t.validation, t.n);
 }
 
 void mf_report_time(const mf_report *p)
