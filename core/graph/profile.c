@@ -54,13 +54,20 @@ uint64_t mf_profile_begin(const mf_graph *g, int step)
     return now();
 }
 
+/* The operations of a node. Those of a recomputed value are not counted in the graph's. */
+static double operations(const mf_graph *g, const mf_node *node)
+{
+    const mf_tensor *of = node->backward || node->n_out == 0 ? NULL : node->out[0]->recomputes;
+    return of ? g->nodes[of->node]->flops : mf_node_flops(node);
+}
+
 void mf_profile_end(mf_graph *g, int step, uint64_t begun)
 {
     mf_profile *p = g->profile;
     if (!begun) return;
     entry *e = entry_of(p, step);
     e->calls++;
-    e->flops += mf_node_flops(g->steps[step].node);
+    e->flops += operations(g, g->steps[step].node);
     if (p->events) {
         p->ran[step] = p->ran[step] && mark(g, 2 * step + 1);
         return;

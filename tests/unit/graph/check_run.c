@@ -551,6 +551,38 @@ START_TEST(gemms_report_their_cost)
 }
 END_TEST
 
+/* A profile counts operations that are repeated, so that its rates are those of the machine;
+ * the graph's number is that of the model. */
+START_TEST(a_profile_counts_what_is_recomputed)
+{
+    const double once = 2.0 * 64 * 256 * 256;
+    mf_param *w;
+    mf_graph_info info;
+    int calls;
+    double us, rate;
+    mf_store *s = store_of(1, (mf_shape[]){mf_shape2(256, 256)}, &w);
+    mf_graph *g =
+        mf_graph_new(&(mf_graph_options){.training = true, .recompute = MF_RECOMPUTE_BLOCK});
+    mf_tensor *x = mf_graph_input(g, "x", MF_F32, mf_shape2(64, 256));
+    mf_graph_set_recompute(g, true);
+    mf_tensor *h = op1(g, &t_square, mf_linear(g, x, mf_graph_param(g, w), NULL));
+    mf_graph_set_recompute(g, false);
+    ck_assert_int_eq(mf_graph_backward(g, op1(g, &t_sum, h), 0, NULL), MF_OK);
+    ck_assert_int_eq(mf_graph_finish(g), MF_OK);
+    mf_graph_get_info(g, &info);
+    ck_assert_double_eq(info.flops, 2 * once); /* forward, and the gradient of w */
+    mf_graph_profile(g, true);
+    run(g, (mf_run){0});
+    const char *line = strstr(text_of(mf_graph_profile_print, g), "linear ");
+    ck_assert_ptr_nonnull(line);
+    ck_assert_int_eq(sscanf(line, "linear %*f %*f%% %d %lf %lf", &calls, &us, &rate), 3);
+    ck_assert_int_eq(calls, 2);
+    ck_assert_double_eq_tol(calls * us * 1e3 * rate, 2 * once, 0.5 * once);
+    mf_graph_free(g);
+    mf_store_free(s);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("run");
@@ -571,6 +603,7 @@ static Suite *suite(void)
     tcase_add_test(t, a_failing_op_ends_the_run_with_its_name);
     tcase_add_test(t, a_graph_can_be_drawn_and_timed);
     tcase_add_test(t, gemms_report_their_cost);
+    tcase_add_test(t, a_profile_counts_what_is_recomputed);
     suite_add_tcase(s, t);
     return s;
 }
