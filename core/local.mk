@@ -95,6 +95,7 @@ CORE += core/graph/finite.c
 CORE += core/graph/graph.h
 CORE += core/graph/info.c
 CORE += core/graph/internal.h
+CORE += core/graph/known.c
 CORE += core/graph/launches.c
 CORE += core/graph/leaf.c
 CORE += core/graph/node.c

@@ -38,6 +38,7 @@ UNIT += tests/unit/model/check_router_formulas
 UNIT += tests/unit/model/check_gates
 UNIT += tests/unit/graph/check_gradcheck
 UNIT += tests/unit/graph/check_graph
+UNIT += tests/unit/graph/check_known
 UNIT += tests/unit/graph/check_infer
 UNIT += tests/unit/base/check_ini
 UNIT += tests/unit/model/check_heads

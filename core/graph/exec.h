@@ -6,6 +6,7 @@
 #define MF_GRAPH_EXEC_H
 
 #include <moefw/op.h>
+#include <stdbool.h>
 
 struct mf_kernels;
 
@@ -18,6 +19,7 @@ typedef struct mf_launch {
     const struct mf_draw_key *key; /* device memory; key of the random kernels */
     void *stream;                  /* the device's stream; NULL on the host */
     int32_t node;                  /* index of the running step of the graph, for the fault */
+    const mf_graph *graph;         /* a graph that runs on a device; NULL: all is checked */
     bool third_party; /* the running op belongs to a plugin, so its tiles are checked */
     /* Floating-point control before and after the tile or function of the op that changed it.
      * Both are equal if it did not change. */
@@ -33,6 +35,15 @@ static inline const mf_launch *mf_call_launch(const mf_call *call)
 {
     return (const mf_launch *)(const void *)call->exec;
 }
+
+/* For ops of core, whose kernels use indices (graph/known.c). Whether it must be checked that
+ * all elements of the i32 input i are in lo .. hi - 1 and, with `rises`, that none is lower
+ * than the one before. If so, the caller launches the check, so it is known afterwards. */
+bool mf_call_must_check(const mf_call *call, int i, bool rises, int64_t lo, int64_t hi);
+/* Says the same of the values that the op's kernels write to output i. */
+void mf_call_tell(const mf_call *call, int i, bool rises, int64_t lo, int64_t hi);
+/* Says that each element of output i is an element of input `in`, or -1. */
+void mf_call_tell_of(const mf_call *call, int i, int in);
 
 /* Writes the message of a fault that kernels recorded to text [size]. Returns the fault's error
  * code. fault->kind must not be MF_FAULT_NONE. */

@@ -46,6 +46,14 @@ typedef enum mf_tensor_kind {
     MF_TENSOR_CONST
 } mf_tensor_kind;
 
+/* What is known of an i32 value in run number `run` (graph/known.c): its elements are in
+ * lo .. hi - 1 and, with `rises`, none is lower than the one before. */
+typedef struct mf_known {
+    uint64_t run;
+    bool rises;
+    int64_t lo, hi;
+} mf_known;
+
 struct mf_tensor {
     mf_graph *graph;
     int32_t id;   /* index in graph->tensors */
@@ -80,6 +88,7 @@ struct mf_tensor {
     uint64_t seen; /* number of the run whose value `host` holds */
     /* Offset in its part of the graph's exchange block; -1: it is not in the block. */
     int64_t at;
+    mf_known known;
     bool still; /* input that mf_graph_still has marked */
     /* for an input that stays on the device: the host may have changed it since the last run */
     bool refreshed;

@@ -24,6 +24,8 @@ int mf_graph_launches(mf_graph *g, const struct mf_kernels *set, void *stream, i
         return mf_fail(MF_EINVAL, "launches are looked at in graphs that are planned only");
     mf_launch_init(&g->launch, set, g->options.training, 0, 0);
     g->launch.stream = stream;
+    g->launch.graph = g;
+    g->runs++;
     for (int i = 0; i < g->n_steps; i++) {
         mf_replay *step = &g->steps[i];
         const mf_node *node = step->node;
@@ -31,6 +33,7 @@ int mf_graph_launches(mf_graph *g, const struct mf_kernels *set, void *stream, i
             fill(node->in[j], node->reads >> j & 1u, &step->call.in[j]);
         for (int j = 0; j < node->n_out; j++)
             fill(node->out[j], true, &step->call.out[j]);
+        g->launch.node = i;
         *ret_hosted += step->third_party;
         if (step->third_party || node->metric) continue;
         const int rc = step->fn(&step->call);

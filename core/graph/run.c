@@ -297,6 +297,7 @@ int mf_graph_run(mf_graph *g, const mf_run *run)
                        * be detected. */
     mf_launch_init(&g->launch, kernels, g->options.training && !run->no_dropout, run->seed,
                    run->step);
+    if (!mf_device_is_host(g->options.device)) g->launch.graph = g;
     int code = mf_exchange_send(g, run);
     if (code == MF_OK && recordable(g, run))
         code = mf_recorder_begin(run->recorder, run->capture);

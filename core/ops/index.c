@@ -20,7 +20,7 @@
 
 void mf_call_check(const mf_call *call, int i, mf_fault_what what, int64_t lo, int64_t hi)
 {
-    if (!call->in[i].data) return;
+    if (!call->in[i].data || !mf_call_must_check(call, i, false, lo, hi)) return;
     MF_RUN_OP(call, check_index, .what = (int)what, .n = mf_shape_count(call->in[i].shape),
               .index = mf_call_i32(call, i), .lo = lo, .hi = hi);
 }
@@ -32,6 +32,7 @@ void mf_call_check_below(const mf_call *call, int i, mf_fault_what what, int64_t
 
 void mf_call_check_offset(const mf_call *call, int i, int64_t rows)
 {
+    if (!mf_call_must_check(call, i, true, 0, rows + 1)) return;
     MF_RUN_OP(call, check_offset, .groups = call->in[i].shape.dim[0] - 1,
               .offset = mf_call_i32(call, i), .rows = rows);
 }
@@ -202,6 +203,7 @@ static int infer_topk(mf_infer *in)
 static int forward_topk(const mf_call *call)
 {
     mf_shape s = call->in[0].shape;
+    mf_call_tell(call, 0, false, -1, s.dim[1]);
     MF_RUN_OP(call, topk, .n = s.dim[0], .width = s.dim[1], .k = call->attr->i[0],
               .in = mf_call_f32(call, 0), .out = mf_call_out_i32(call, 0));
     return MF_OK;

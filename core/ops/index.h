@@ -1,5 +1,6 @@
 /* ops/index.h: checks of indices, and the gather of rows. Indices come from data and plugins,
- * so they are checked before kernels use them. */
+ * so they are checked before kernels use them; on a device only where the run does not know
+ * them already (graph/known.c). */
 #ifndef MF_OPS_INDEX_H
 #define MF_OPS_INDEX_H
 

@@ -71,6 +71,7 @@ static int forward_capacity(const mf_call *call)
 {
     const int64_t experts = call->in[2].shape.dim[0];
     mf_call_check(call, 0, MF_WHAT_EXPERT, -1, experts);
+    mf_call_tell_of(call, 0, 0);
     MF_RUN_OP(call, capacity, .rows = call->in[0].shape.dim[0], .experts = experts,
               .chosen = mf_call_i32(call, 0), .priority = mf_call_f32(call, 1),
               .cap = mf_call_f32(call, 2), .admitted = mf_call_out_i32(call, 0),
@@ -115,6 +116,7 @@ static int forward_reassign(const mf_call *call)
     const mf_shape prob = call->in[2].shape;
     mf_call_check(call, 0, MF_WHAT_EXPERT, -1, prob.dim[1]);
     mf_call_check(call, 1, MF_WHAT_EXPERT, -1, prob.dim[1]);
+    mf_call_tell(call, 0, false, -1, prob.dim[1]);
     MF_RUN_OP(call, reassign, .tokens = prob.dim[0], .experts = prob.dim[1],
               .k = call->attr->i[0], .most = call->attr->i[1], .chosen = mf_call_i32(call, 0),
               .admitted = mf_call_i32(call, 1), .prob = mf_call_f32(call, 2),

@@ -46,6 +46,13 @@ static int forward_group(const mf_call *call)
     const int32_t *token = mf_call_i32(call, 1);
     int32_t *offset = mf_call_out_i32(call, 1), *order = mf_call_out_i32(call, 0);
     mf_call_check(call, 0, MF_WHAT_EXPERT, -1, experts);
+    mf_call_tell(call, 0, false, -1, rows);
+    mf_call_tell(call, 1, true, 0, rows + 1);
+    if (token)
+        mf_call_tell_of(call, 2, 1);
+    else
+        mf_call_tell(call, 2, false, -1, (rows + call->attr->i[0] - 1) / call->attr->i[0]);
+    mf_call_tell(call, 3, false, -1, rows);
     MF_RUN(k, &x, index_lists, .m = rows, .n = experts, .index = mf_call_i32(call, 0),
            .offset = offset, .list = order);
     MF_RUN(k, &x, group_rows, .rows = rows, .k = call->attr->i[0], .experts = experts,

@@ -46,6 +46,7 @@ static int infer_mask(mf_infer *in)
 static int forward_mask(const mf_call *call)
 {
     mf_call_check_below(call, 2, MF_WHAT_TOKEN, call->in[1].shape.dim[0]);
+    mf_call_tell_of(call, 0, 0);
     MF_RUN_OP(call, mask_rows, .rows = call->in[0].shape.dim[0], .k = call->attr->i[0],
               .expert = mf_call_i32(call, 0), .token = mf_call_i32(call, 2),
               .mask = mf_call_f32(call, 1), .out = mf_call_out_i32(call, 0));
@@ -79,6 +80,7 @@ static int infer_select(mf_infer *in)
 static int forward_select(const mf_call *call)
 {
     mf_shape s = call->in[0].shape;
+    mf_call_tell(call, 0, false, -1, s.dim[1]);
     MF_RUN_OP(call, topk, .n = s.dim[0], .width = s.dim[1], .k = call->attr->i[0],
               .in = mf_call_f32(call, 0), .mask = mf_call_f32(call, 1),
               .out = mf_call_out_i32(call, 0));
