@@ -5,10 +5,12 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "data/tokenizer/regex/regex.h"
+#include "io/unicode.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 static mf_regex *regex(const char *text)
 {
@@ -185,6 +187,120 @@ START_TEST(long_texts)
 }
 END_TEST
 
+/* Each character has a set of its own: whether the expression can go on there depends on the
+ * next 1,000 characters. There are more sets than the tables hold. */
+START_TEST(more_sets_than_fit)
+{
+    enum { N = 12000, AHEAD = 1000 };
+    static char text[N + 1];
+    mf_regex *r = regex("(?=(?:a|b){1000}a)a");
+    mf_regex_scan *s;
+    size_t begin, end, at = 0;
+    bool found = true;
+    uint32_t state = 1;
+    for (size_t i = 0; i < N; i++) {
+        state = state * 1664525u + 1013904223u;
+        text[i] = state >> 20 & 1 ? 'a' : 'b';
+    }
+    ck_assert_int_eq(mf_regex_scan_new(r, &s), MF_OK);
+    ck_assert_int_eq(mf_regex_scan_begin(s, text, N), MF_OK);
+    for (;;) {
+        ck_assert_int_eq(mf_regex_scan_next(s, &begin, &end, &found), MF_OK);
+        while (at + AHEAD < N && (text[at] != 'a' || text[at + AHEAD] != 'a'))
+            at++;
+        ck_assert_int_eq(found, at + AHEAD < N);
+        if (!found) break;
+        ck_assert_uint_eq(begin, at);
+        ck_assert_uint_eq(end, ++at);
+    }
+    mf_regex_scan_free(s);
+    mf_regex_free(r);
+}
+END_TEST
+
+/* Loops in loops, with a new set at each character: a set takes each node a few times only. */
+START_TEST(loops_in_loops)
+{
+    enum { DEEP = 58, N = 2000 };
+    static char expression[8192], text[N + 1];
+    strcpy(expression, "(?=");
+    for (int i = 0; i < DEEP; i++)
+        strcat(expression, "(?:");
+    strcat(expression, "a|b");
+    for (int i = 0; i < DEEP; i++)
+        strcat(expression, "*********)");
+    strcat(expression, "(?:a|b){400}a)a");
+    for (size_t i = 0; i < N; i++)
+        text[i] = i % 7 < 3 || i % 11 == 0 ? 'a' : 'b';
+    mf_regex *r = regex(expression);
+    mf_regex_scan *s;
+    size_t begin, end, n = 0, expected = 0;
+    bool found = true;
+    ck_assert_int_eq(mf_regex_scan_new(r, &s), MF_OK);
+    ck_assert_int_eq(mf_regex_scan_begin(s, text, N), MF_OK);
+    for (; found; n += found)
+        ck_assert_int_eq(mf_regex_scan_next(s, &begin, &end, &found), MF_OK);
+    for (size_t i = 0, last = N; i < N; i++) { /* an a 400 or more characters behind it */
+        for (last = N; last > i + 400 && text[last - 1] != 'a';)
+            last--;
+        expected += text[i] == 'a' && last > i + 400;
+    }
+    ck_assert_uint_eq(n, expected);
+    ck_assert_uint_lt(mf_regex_scan_steps(s), (uint64_t)N * 5000);
+    mf_regex_scan_free(s);
+    mf_regex_free(r);
+}
+END_TEST
+
+/* Returns the processor time of reading a class of n characters of three bytes, two apart, the
+ * shortest of three. */
+static double seconds_of_class(size_t n, mf_regex **ret)
+{
+    static char text[MF_REGEX_TEXT];
+    size_t size = 0;
+    double least = 1e9;
+    text[size++] = '[';
+    for (size_t i = 0; i < n; i++)
+        size += mf_unicode_write((uint32_t)(0x800 + 2 * i), text + size);
+    text[size++] = ']';
+    *ret = NULL;
+    for (int i = 0; i < 3; i++) {
+        const clock_t begin = clock();
+        mf_regex_free(*ret);
+        ck_assert_int_eq(mf_regex_new("x", text, size, ret), MF_OK);
+        const double took = (double)(clock() - begin) / CLOCKS_PER_SEC;
+        least = took < least ? took : least;
+    }
+    return least;
+}
+
+/* Four times as many ranges take four times as long, not sixteen times. */
+START_TEST(classes_of_many_ranges)
+{
+    mf_regex *few, *many;
+    const double short_time = seconds_of_class(5000, &few),
+                 long_time = seconds_of_class(20000, &many);
+    ck_assert_double_lt(long_time, 8 * short_time);
+    for (size_t i = 4997; i < 5003; i++) {
+        char text[4];
+        size_t begin, end;
+        const size_t n = mf_unicode_write((uint32_t)(0x800 + i), text);
+        for (int k = 0; k < 2; k++) {
+            mf_regex_scan *s;
+            bool found;
+            ck_assert_int_eq(mf_regex_scan_new(k ? many : few, &s), MF_OK);
+            ck_assert_int_eq(mf_regex_scan_begin(s, text, n), MF_OK);
+            ck_assert_int_eq(mf_regex_scan_next(s, &begin, &end, &found), MF_OK);
+            ck_assert_int_eq(found, i % 2 == 0);
+            mf_regex_scan_free(s);
+        }
+    }
+    mf_regex_free(few);
+    mf_regex_free(many);
+    matches("[b-dx\\dm-za-c]+", "abcdefmwxyz12", "[abcd]ef[mwxyz12]");
+}
+END_TEST
+
 START_TEST(refusals)
 {
     static const char *const table[][2] = {
@@ -274,6 +390,9 @@ static Suite *suite(void)
     tcase_add_test(c, constructs);
     tcase_add_test(c, steps_are_linear);
     tcase_add_test(c, long_texts);
+    tcase_add_test(c, more_sets_than_fit);
+    tcase_add_test(c, loops_in_loops);
+    tcase_add_test(c, classes_of_many_ranges);
     tcase_add_test(c, refusals);
     tcase_add_test(c, expressions_that_end_early);
     suite_add_tcase(s, c);

@@ -55,6 +55,39 @@ static properties properties_of(uint32_t c)
     return (properties){mf_pt_category(c), script_of(c), mf_unicode_is_space(c), is_word(c)};
 }
 
+static int by_begin(const void *a, const void *b)
+{
+    const uint32_t x = ((const mf_rx_step *)a)->a, y = ((const mf_rx_step *)b)->a;
+    return (x > y) - (x < y);
+}
+
+/* Sorts ranges that follow each other, and gives each as its end the greatest one so far, so
+ * that a code point is found in as many steps as their number has digits in base 2. */
+static void arrange(mf_rx_step *step, size_t n)
+{
+    for (size_t i = 0, end; i < n; i = end) {
+        for (end = i + 1; step[i].op == MF_RX_RANGE && end < n && step[end].op == MF_RX_RANGE;)
+            end++;
+        qsort(step + i, end - i, sizeof *step, by_begin);
+        step[i].n = (uint32_t)(end - i);
+        for (size_t k = i + 1; k < end; k++)
+            if (step[k].b < step[k - 1].b) step[k].b = step[k - 1].b;
+    }
+}
+
+static bool in_ranges(const mf_rx_step *first, uint32_t c)
+{
+    size_t low = 0, high = first->n; /* ranges before low begin at c or before it */
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (first[middle].a <= c)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low > 0 && c <= first[low - 1].b;
+}
+
 static bool contains(const mf_rx_step *step, size_t n, uint32_t c, const properties *p)
 {
     bool stack[2 * MF_REGEX_DEPTH + 8] = {false};
@@ -66,7 +99,8 @@ static bool contains(const mf_rx_step *step, size_t n, uint32_t c, const propert
             stack[++top] = false;
             break;
         case MF_RX_RANGE:
-            stack[top] = stack[top] || (c >= s->a && c <= s->b);
+            stack[top] = stack[top] || in_ranges(s, c);
+            i += s->n - 1;
             break;
         case MF_RX_CATEGORY:
             stack[top] = stack[top] || (p->category & s->a) != 0;
@@ -177,6 +211,7 @@ typedef struct maker {
     mf_rx_classes *ret;
     uint64_t (*member)[4]; /* [class] the sets that contain it, as bits */
     int16_t *of_kind;      /* [kind] class of it since the last edge; -1: not known */
+    uint64_t *hash;        /* [page] of its classes */
     size_t cap;            /* of pages */
 } maker;
 
@@ -203,21 +238,47 @@ static int class_of(maker *m, uint32_t c, const properties *p, int *ret)
     return MF_OK;
 }
 
-/* Keeps a page, or finds an equal one. */
+static int enlarge(maker *m)
+{
+    const size_t cap = 2 * m->cap + 32;
+    uint8_t *of = mf_realloc(m->ret->of, m->cap * MF_RX_PAGE, cap * MF_RX_PAGE);
+    if (of) m->ret->of = of;
+    uint64_t *hash = of ? mf_realloc(m->hash, m->cap * sizeof *hash, cap * sizeof *hash) : NULL;
+    if (!hash) return MF_ENOMEM;
+    m->hash = hash;
+    m->cap = cap;
+    return MF_OK;
+}
+
+static uint64_t hash_of(const uint8_t *of)
+{
+    uint64_t h = 0, part;
+    for (size_t i = 0; i < MF_RX_PAGE; i += sizeof part) {
+        memcpy(&part, of + i, sizeof part);
+        h = (h ^ part) * UINT64_C(0x9e3779b97f4a7c15);
+        h ^= h >> 29;
+    }
+    return h;
+}
+
+/* Keeps a page, or finds an equal one. Hashes spare most comparisons: some 600 pages are looked
+ * for among more than 100. */
 static int add_page(maker *m, uint32_t page, const uint8_t *of)
 {
     mf_rx_classes *r = m->ret;
+    const uint64_t hash = hash_of(of);
     size_t i = 0;
-    while (i < r->n_pages && memcmp(r->of + i * MF_RX_PAGE, of, MF_RX_PAGE) != 0)
+    while (i < r->n_pages &&
+           (m->hash[i] != hash || memcmp(r->of + i * MF_RX_PAGE, of, MF_RX_PAGE) != 0))
         i++;
     if (i == m->cap) {
-        const size_t cap = 2 * m->cap + 32;
-        uint8_t *larger = mf_realloc(r->of, m->cap * MF_RX_PAGE, cap * MF_RX_PAGE);
-        if (!larger) return MF_ENOMEM;
-        r->of = larger;
-        m->cap = cap;
+        const int rc = enlarge(m);
+        if (rc != MF_OK) return rc;
     }
-    if (i == r->n_pages) memcpy(r->of + r->n_pages++ * MF_RX_PAGE, of, MF_RX_PAGE);
+    if (i == r->n_pages) {
+        memcpy(r->of + i * MF_RX_PAGE, of, MF_RX_PAGE);
+        m->hash[r->n_pages++] = hash;
+    }
     r->page[page] = (uint16_t)i;
     return MF_OK;
 }
@@ -283,14 +344,17 @@ static int fill(maker *m, const uint32_t *edge)
     return rc;
 }
 
-int mf_rx_classify(const char *where, const mf_rx_sets *s, mf_rx_classes *ret)
+int mf_rx_classify(const char *where, mf_rx_sets *s, mf_rx_classes *ret)
 {
     maker m = {.where = where, .sets = s, .ret = ret};
+    for (int i = 0; i < s->n; i++)
+        arrange(s->step + s->set[i].begin, s->set[i].n);
     uint32_t *edge = edges_of(s);
     m.member = mf_alloc(MF_RX_CLASSES, sizeof *m.member);
     const int rc = edge && m.member ? fill(&m, edge) : MF_ENOMEM;
     mf_free(edge);
     mf_free(m.of_kind);
+    mf_free(m.hash);
     mf_free(m.member);
     return rc;
 }

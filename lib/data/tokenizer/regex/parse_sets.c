@@ -25,7 +25,7 @@ static void emit(mf_rx_parser *p, mf_rx_op op, uint32_t a, uint32_t b)
         s->step = larger;
         s->cap_steps = cap;
     }
-    s->step[s->n_steps++] = (mf_rx_step){op, a, b};
+    s->step[s->n_steps++] = (mf_rx_step){op, a, b, 1};
 }
 
 static bool same_steps(const mf_rx_sets *s, mf_rx_set a, mf_rx_set b)

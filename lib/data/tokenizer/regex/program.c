@@ -127,6 +127,29 @@ static int32_t compile(maker *m, int32_t part, int32_t next)
     return next;
 }
 
+static void add_user(mf_regex *r, uint16_t node, size_t entry)
+{
+    r->next_user[entry] = r->first_user[node];
+    r->first_user[node] = (uint16_t)(entry + 1);
+}
+
+/* Lists for each node those that go on with it. What a look-ahead asks is not among them: it is
+ * decided before. */
+static int list_users(mf_regex *r)
+{
+    const size_t n = (size_t)r->n;
+    r->first_user = mf_alloc(n, sizeof *r->first_user);
+    r->next_user = mf_alloc(2 * n, sizeof *r->next_user);
+    if (!r->first_user || !r->next_user) return MF_ENOMEM;
+    for (size_t i = 0; i < n; i++) {
+        const mf_rx_node *node = &r->node[i];
+        if (node->kind == MF_RX_ACCEPT || node->kind == MF_RX_ONE) continue;
+        add_user(r, node->b, 2 * i);
+        if (node->kind == MF_RX_SPLIT) add_user(r, node->a, 2 * i + 1);
+    }
+    return MF_OK;
+}
+
 static int make_nodes(const char *where, const mf_rx_parsed *p, mf_regex *ret)
 {
     maker m = {.where = where, .tree = p->tree, .ret = ret};
@@ -138,7 +161,7 @@ static int make_nodes(const char *where, const mf_rx_parsed *p, mf_regex *ret)
     for (int depth = MF_REGEX_DEPTH + 4; depth >= 0; depth--)
         for (int32_t i = 0; i < ret->n; i++)
             if (ret->node[i].depth == depth) ret->order[n++] = (uint16_t)i;
-    return m.rc;
+    return m.rc == MF_OK ? list_users(ret) : m.rc;
 }
 
 /* ---- expressions ---- */
@@ -165,6 +188,8 @@ void mf_regex_free(mf_regex *r)
     if (!r) return;
     mf_free(r->node);
     mf_free(r->order);
+    mf_free(r->first_user);
+    mf_free(r->next_user);
     mf_free(r->classes.of);
     mf_free(r);
 }

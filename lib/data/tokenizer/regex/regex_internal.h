@@ -23,6 +23,7 @@ typedef enum mf_rx_op {
 typedef struct mf_rx_step {
     mf_rx_op op;
     uint32_t a, b;
+    uint32_t n; /* of the first one of ranges that follow each other: how many (classes.c) */
 } mf_rx_step;
 typedef struct mf_rx_set {
     size_t begin, n; /* steps of the set */
@@ -46,7 +47,7 @@ typedef struct mf_rx_classes {
     int n;
     uint64_t in[MF_REGEX_SETS][4]; /* [set] the classes in each set, as bits */
 } mf_rx_classes;
-int mf_rx_classify(const char *where, const mf_rx_sets *s, mf_rx_classes *ret);
+int mf_rx_classify(const char *where, mf_rx_sets *s, mf_rx_classes *ret);
 
 /* ---- the tree (parse.c) ---- */
 
@@ -95,7 +96,11 @@ struct mf_regex {
     mf_rx_node *node;
     int32_t n, start;
     uint16_t *order; /* [n] nodes, the deepest first */
-    bool behind;     /* there are nodes MF_RX_BACK */
+    /* Lists of the nodes that go on with a node at the same place of a text: entry 2i is node i
+     * by its b, 2i + 1 by its a. Both arrays have the number of an entry + 1; 0: the end. */
+    uint16_t *first_user; /* [n] */
+    uint16_t *next_user;  /* [2 n] */
+    bool behind;          /* there are nodes MF_RX_BACK */
     mf_rx_classes classes;
 };
 

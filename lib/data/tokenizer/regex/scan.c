@@ -29,7 +29,7 @@ struct mf_regex_scan {
     uint16_t *next; /* [states * columns] set before a character; 0: not known yet */
     uint16_t
         *taken; /* [states * nodes] node of a character that is reached, + 1; 0: not known */
-    uint16_t *slot; /* hash table of the sets, 4 * cap entries */
+    uint16_t *slot; /* hash table of the sets, slots_for(cap) entries */
     int states, cap, most;
     int words, classes, columns;
     /* work memory: a set, and nodes to be visited */
@@ -56,10 +56,19 @@ static void include(uint64_t *set, size_t i)
     set[i / 64] |= UINT64_C(1) << i % 64;
 }
 
+/* A power of two, because slots are found by a mask; at least half of them stay free. */
+static size_t slots_for(size_t cap)
+{
+    size_t n = 128;
+    while (n < 2 * cap)
+        n *= 2;
+    return n;
+}
+
 static size_t slot_of(const mf_regex_scan *s, const uint64_t *set)
 {
     uint64_t h = 0;
-    const size_t mask = 4 * (size_t)s->cap - 1;
+    const size_t mask = slots_for((size_t)s->cap) - 1;
     for (int i = 0; i < s->words; i++) {
         h = (h ^ set[i]) * UINT64_C(0x9e3779b97f4a7c15);
         h ^= h >> 29;
@@ -73,7 +82,7 @@ static size_t slot_of(const mf_regex_scan *s, const uint64_t *set)
 
 static void forget(mf_regex_scan *s)
 {
-    memset(s->slot, 0, 4 * (size_t)s->cap * sizeof *s->slot);
+    memset(s->slot, 0, slots_for((size_t)s->cap) * sizeof *s->slot);
     s->states = 1;
 }
 
@@ -93,10 +102,10 @@ static int enlarge(mf_regex_scan *s, int most)
     int rc = resize(&s->set, (size_t)s->words * sizeof *s->set, was, cap);
     if (rc == MF_OK) rc = resize(&s->next, (size_t)s->columns * sizeof *s->next, was, cap);
     if (rc == MF_OK) rc = resize(&s->taken, (size_t)s->r->n * sizeof *s->taken, was, cap);
-    if (rc == MF_OK) rc = resize(&s->slot, 4 * sizeof *s->slot, 0, cap);
+    if (rc == MF_OK) rc = resize(&s->slot, sizeof *s->slot, 0, slots_for(cap));
     if (rc != MF_OK) return rc;
     s->cap = (int)cap;
-    memset(s->slot, 0, 4 * cap * sizeof *s->slot);
+    memset(s->slot, 0, slots_for(cap) * sizeof *s->slot);
     for (int i = 1; i < s->states; i++)
         s->slot[slot_of(s, s->set + i * s->words)] = (uint16_t)i;
     return MF_OK;
@@ -149,27 +158,42 @@ static bool can_go_on(const mf_regex_scan *s, const mf_rx_node *n, const uint64_
     return false;
 }
 
-/* Makes the set before a character. Look-aheads are decided before the nodes around them. */
+/* Adds a node to the set, and the nodes before it in the order that go on with it: the nodes of
+ * loops, and those that lead to them. */
+static void include_node(mf_regex_scan *s, size_t node, const uint64_t *after, int class,
+                         int before)
+{
+    const mf_regex *r = s->r;
+    int top = 0;
+    include(s->work, node);
+    s->stack[top++] = (uint16_t)node;
+    while (top > 0) {
+        const size_t at = s->stack[--top];
+        for (size_t e = r->first_user[at]; e > 0; e = r->next_user[e - 1]) {
+            const size_t user = (e - 1) / 2;
+            s->steps++;
+            if (user > node || has(s->work, user) ||
+                !can_go_on(s, &r->node[user], after, class, before))
+                continue;
+            include(s->work, user);
+            s->stack[top++] = (uint16_t)user;
+        }
+    }
+}
+
+/* Makes the set before a character. Look-aheads are decided before the nodes around them. A
+ * node refers to nodes before it, so each is asked once; only the body of a loop is behind the
+ * node of the loop, which is asked again when its body comes into the set. */
 static void make_set(mf_regex_scan *s, const uint64_t *after, int class, int before)
 {
     const mf_regex *r = s->r;
     memset(s->work, 0, (size_t)s->words * sizeof *s->work);
-    for (int32_t begin = 0, end; begin < r->n; begin = end) {
-        const int depth = r->node[r->order[begin]].depth;
-        for (end = begin; end < r->n && r->node[r->order[end]].depth == depth;)
-            end++;
-        for (bool more = true; more;) {
-            more = false;
-            for (int32_t i = begin; i < end; i++) {
-                const size_t at = r->order[i];
-                if (has(s->work, at) || !can_go_on(s, &r->node[at], after, class, before))
-                    continue;
-                include(s->work, at);
-                more = true;
-            }
-            s->steps += (uint64_t)(end - begin);
-        }
+    for (int32_t i = 0; i < r->n; i++) {
+        const size_t at = r->order[i];
+        if (!has(s->work, at) && can_go_on(s, &r->node[at], after, class, before))
+            include_node(s, at, after, class, before);
     }
+    s->steps += (uint64_t)r->n;
 }
 
 /* Returns the number of the set before a character, 0: no room. */
@@ -445,7 +469,7 @@ int mf_regex_scan_new(const mf_regex *r, mf_regex_scan **ret)
     s->set = mf_alloc_raw((size_t)(s->cap * s->words) * sizeof *s->set);
     s->next = mf_alloc_raw((size_t)(s->cap * s->columns) * sizeof *s->next);
     s->taken = mf_alloc_raw((size_t)(s->cap * r->n) * sizeof *s->taken);
-    s->slot = mf_alloc(4 * (size_t)s->cap, sizeof *s->slot);
+    s->slot = mf_alloc(slots_for((size_t)s->cap), sizeof *s->slot);
     s->work = mf_alloc((size_t)s->words, sizeof *s->work);
     s->seen = mf_alloc((size_t)s->words, sizeof *s->seen);
     s->stack = mf_alloc(2 * (size_t)r->n + 2, sizeof *s->stack);
