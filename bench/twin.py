@@ -56,6 +56,8 @@ def allow_bf16():
 
 
 def compiled(o, fn):
+    """Numbers of rows of experts change from step to step, so code is compiled again until they are variables of it."""
+    torch._dynamo.config.recompile_limit = 64
     return torch.compile(fn) if o.compile else fn
 
 

@@ -176,7 +176,7 @@ def everything():
         train("long", "LaMoE, one training step, batch 1 x 8,192"),
         Workload("decode", "LaMoE, one token with the cache, 128 behind a prompt of 16",
                  ["bench", "generate", "lamoe.ini", "--prompt", "16", "--tokens", "128"], ["decode", "--prompt", "16", "--new", "128"],
-                 decode_limit, opponents=TORCH + ("llama",), model=MODELS["lamoe"]),
+                 decode_limit, opponents=("torch-tuned", "llama"), model=MODELS["lamoe"]),
         Workload("prompt", "LaMoE, a prompt of 300 tokens", ["bench", "prompt", "lamoe.ini", "--prompt", "300"],
                  ["prompt", "--prompt", "300"], prompt_limit, turn=3, opponents=TORCH + ("llama",), model=MODELS["lamoe"]),
     ]

@@ -18,13 +18,14 @@ import llama_cpp as lib
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import record  # noqa: E402
 
+BF16 = 30 # of enum ggml_type, which llama-cpp-python has in part
 FORMS = {"int8": (8, lib.LLAMA_FTYPE_MOSTLY_Q8_0), "int4": (4, lib.LLAMA_FTYPE_MOSTLY_Q4_0)}
 
 
 def theirs(gguf, out, form, threads):
     p = lib.llama_model_quantize_default_params()
     p.nthread, p.ftype = threads, FORMS[form][1]
-    p.output_tensor_type = p.token_embedding_type = lib.GGML_TYPE_BF16
+    p.output_tensor_type = p.token_embedding_type = BF16
     p.pure = True # no tensor gets a type of more bits
     began = time.perf_counter()
     if lib.llama_model_quantize(gguf.encode(), out.encode(), p) != 0:
@@ -45,7 +46,8 @@ def pair(a, form, i, folder):
     times = [0.0, 0.0]
     for side in (0, 1) if i % 2 == 0 else (1, 0):
         times[side] = theirs(a.gguf, files[1], form, a.threads) if side else ours(a, files[0], form)
-    shutil.rmtree(files[0])
+    for path in (files[0], files[0] + ".hf"): # the run, and the folder of its weights
+        shutil.rmtree(path)
     os.remove(files[1])
     return times
 

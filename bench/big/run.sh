@@ -16,7 +16,7 @@ made() {
     name=$1
     shift
     [ ! -e "$name" ] || return 0
-    rm -rf "$name-t"
+    rm -rf "$name-t" "$name-t.hf" # quantize keeps weights in a folder of the second name
     "$@" "$name-t"
     mv "$name-t" "$name"
 }
