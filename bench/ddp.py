@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Two ranks of one thread against one process of two threads, of moefw and of PyTorch, in one run.
 
-    ddp.py [--pairs N] [--steps N] [--dtype f32|bf16] [--against torch2-tuned] [--out FILE]
+    ddp.py [--pairs N] [--steps N] [--dtype f32|bf16] [--out FILE]
 
 The model is LaMoE with two micro-batches of 8 x 300 a step. PyTorch divides them by
 DistributedDataParallel over gloo, moefw by MPI. Each round runs the four sides one after another,
@@ -10,7 +10,7 @@ and the ratios PyTorch / moefw of one process and of two ranks: moefw gains from
 gains if the second is not below the first.
   MOEFW    the program to measure (build/moefw of this tree)
   MPIRUN   the launcher of its communicator module, with options (mpirun --bind-to none)
-  BENCH_PYTHON_CURRENT, BENCH_PYTHON   as for run.py
+  BENCH_PYTHON_CURRENT   as for run.py
 """
 import argparse
 import json
@@ -87,13 +87,11 @@ def main():
     a.add_argument("--pairs", type=int, default=5)
     a.add_argument("--steps", type=int, default=8)
     a.add_argument("--dtype", choices=("f32", "bf16"), default="f32")
-    a.add_argument("--against", choices=[p.name for p in run.OPPONENTS if p.script == "twin.py" and p.name.startswith("torch")],
-                   default="torch2-tuned")
     a.add_argument("--out", default=os.path.join(run.OUT, "ddp.jsonl"))
     o = a.parse_args()
-    opponent = next(p for p in run.OPPONENTS if p.name == o.against)
+    opponent = run.OPPONENTS["torch-tuned"]
     if not opponent.there():
-        raise SystemExit("ddp.py: no %s: set BENCH_PYTHON_CURRENT or BENCH_PYTHON" % opponent.python)
+        raise SystemExit("ddp.py: no %s: set BENCH_PYTHON_CURRENT" % opponent.python)
     if o.steps <= SKIPPED:
         raise SystemExit("ddp.py: --steps %d: expected more than %d" % (o.steps, SKIPPED))
     os.makedirs(run.OUT, exist_ok=True)

@@ -1,12 +1,13 @@
 #!/bin/sh
-# run.sh [--device cuda [--dry-run]] [WORKLOAD...]: measures moefw and PyTorch alternately in pairs, then writes RESULTS.md.
-# See README.md.
+# run.sh [--device cuda [--dry-run]] [WORKLOAD...]: verifies that both sides compute the same, measures moefw and its
+# opponents alternately in pairs, then writes RESULTS.md. See README.md.
 #   MOEFW          the program to measure (build/moefw of this tree, or the one installed)
 #   BENCH_QUIET    a command put before each measurement, such as one that quiets the machine
-#   BENCH_OPTIONS  for run.py: --pairs N, --dtype bf16, --against torch-tuned, ...
+#   BENCH_OPTIONS  for run.py: --pairs N, --dtype bf16, --against torch-compiled, ...
+#   BENCH_PYTHON_CURRENT  the Python of the opponents
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
-python=${BENCH_PYTHON:-/usr/bin/python3}
+python=${BENCH_PYTHON:-python3}
 if [ -z "${MOEFW:-}" ]; then
     MOEFW=$here/../build/moefw
     [ -x "$MOEFW" ] || MOEFW=$(command -v moefw) || {
@@ -24,7 +25,7 @@ if [ "${1:-}" = --device ] || [ "${1:-}" = --device=cuda ]; then
         shift
     fi
     shift
-    exec "${BENCH_PYTHON:-python3}" "$here/cuda/pairs.py" "$@"
+    exec "$python" "$here/cuda/pairs.py" "$@"
 fi
 mkdir -p "$here/out"
 if [ ! -x "$here/out/limits" ] || [ -n "$(find "$here/limits.c" -newer "$here/out/limits")" ]; then
@@ -32,12 +33,20 @@ if [ ! -x "$here/out/limits" ] || [ -n "$(find "$here/limits.c" -newer "$here/ou
 fi
 # Each workload runs in a process of its own, so a failure does not stop the others.
 failed=
-[ $# -gt 0 ] || set -- lamoe switch gpt2 decode prompt layer router
+current=${BENCH_PYTHON_CURRENT:-/opt/torchvenv/bin/python}
+if [ -x "$current" ]; then
+    "$current" "$here/verify.py" || failed=" verify"
+fi
+[ $# -gt 0 ] || set -- lamoe switch gpt2 default long decode prompt big olmoe layer router
 for workload; do
     # shellcheck disable=SC2086 # lists of words
-    ${BENCH_QUIET:-} "$python" "$here/run.py" ${BENCH_OPTIONS:-} "$workload" || failed="$failed $workload"
+    if [ "$workload" = big ]; then
+        ${BENCH_QUIET:-} "$here/big/run.sh" || failed="$failed big"
+    else
+        ${BENCH_QUIET:-} "$python" "$here/run.py" ${BENCH_OPTIONS:-} "$workload" || failed="$failed $workload"
+    fi
 done
-"$python" "$here/table.py" >"$here/RESULTS.md-t" && mv -f "$here/RESULTS.md-t" "$here/RESULTS.md"
+"$python" "$here/table.py"
 [ -z "$failed" ] || {
     echo "run.sh: failed:$failed" >&2
     exit 1

@@ -1,202 +1,174 @@
-"""Prints RESULTS.md from out/*.jsonl: per workload and opponent the medians, the ratio pair by pair,
-and the fraction of the floor. The text between the tables is in notes.md."""
-import json
+"""Writes RESULTS.md from out/*.jsonl: one section for each machine, all of it on that machine's newest commit.
+Sections of machines that out/pairs.jsonl does not have are kept.
+
+    table.py [FILE]         default: RESULTS.md of this folder
+"""
 import os
+import re
 import sys
 
 import workloads
-from run import OUT, PAIRS, median
+from record import HERE, OUT, median, read
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-NAMES = {
-    "torch-tuned": "PyTorch 1.13 tuned", "torch": "PyTorch 1.13", "torch2-tuned": "PyTorch 2 tuned",
-    "torch2": "PyTorch 2", "torch2-compiled": "PyTorch 2 compiled", "llama": "llama.cpp", "moefw-other": "another build",
-}
+NAMES = {"torch-tuned": "eager", "torch-compiled": "compiled", "torch-grouped": "grouped_mm", "torch-loop": "one gemm an expert",
+         "llama": "llama.cpp", "transformers": "transformers", "moefw-other": "another build"}
+LIMITS = [
+    ("fma_f32", "multiply-adds on registers, f32, GFLOP/s"), ("fma_bf16", "the same by vdpbf16ps, bf16, GFLOP/s"),
+    ("amx_bf16", "the same by tdpbf16ps (AMX), bf16, GFLOP/s"), ("blas_f32", "OpenBLAS, 1024^3, f32, GFLOP/s"),
+    ("read_gb", "reading memory, GB/s"), ("read_cache_gb", "reading 6 MiB again and again, GB/s"),
+    ("adamw_gb", "one AdamW pass over 128 MiB, GB/s moved"), ("adamw_memory_gb", "one AdamW pass over 1 GiB, GB/s moved"),
+]
+HEAD = """# Speed, side by side
 
+<!-- written by table.py from out/pairs.jsonl -->
 
-def read(path):
-    return [json.loads(line) for line in open(path)] if os.path.exists(path) else []
+Two programs run alternately on one machine, in one run; times are medians, ratios are those of pairs, with the lowest and the highest
+([README.md](README.md) has the method and the commands, [notes.md](notes.md) what was tried). *here* is moefw, *there* the opponent; a
+ratio above 1 means that moefw is faster. Of PyTorch's forms the faster one is shown, with the ratio to the other one behind it. *limit*
+is the share of a time that no program with these shapes can go below; the last table says which.
+"""
 
 
 class Cell:
-    """All pairs of one workload against one opponent, of the newest commit that has pairs."""
+    """All pairs of one workload against one opponent."""
 
     def __init__(self, records):
-        newest = records[-1]["commit"]
-        self.records = [r for r in records if r["commit"] == newest]
-        self.pairs = [p for r in self.records for p in r["pairs"]]
+        self.last = records[-1]
+        self.w = workloads.ALL[self.last["workload"]]
+        self.pairs = [p for r in records for p in r["pairs"]]
         self.ours, self.theirs = median([a for a, _ in self.pairs]), median([b for _, b in self.pairs])
         ratios = sorted(b / a for a, b in self.pairs)
         self.ratio, self.low, self.high = median(ratios), ratios[0], ratios[-1]
-        last = self.records[-1]
-        self.w = workloads.ALL[last["workload"]]
-        self.last = last
-        self.floor = self.w.floor(last["limits"], last["dtype"], last["ours"].get("params", 0))
+        self.share = median([self.w.limit(r["limits"], r["dtype"], r["ours"].get("params", 0)) / median([a for a, _ in r["pairs"]])
+                             for r in records])
+        self.kind = "PyTorch " + version(self.last) if self.last["opponent"].startswith("torch-") else NAMES[self.last["opponent"]]
 
-    def tokens(self):
-        return self.last["theirs"].get("tokens") or 1
+
+def version(record):
+    return ".".join(record["theirs"].get("torch", "?").split("+")[0].split(".")[:2])
 
 
 def number(v):
-    if v >= 1000:
-        return "{:,.0f}".format(v)
-    return "%.3g" % v
+    return "{:,.0f}".format(v) if v >= 1000 else "%.3g" % v
 
 
-def verdict(c, opponent):
-    """Goals are ratios against tuned PyTorch, or against llama.cpp."""
-    goals = c.w.goal.get("llama", {}) if opponent == "llama" else c.w.goal
-    goal = goals.get(c.last["dtype"])
-    if goal is None or opponent in ("torch", "torch2", "moefw-other"):
-        return ""
-    word = "reached" if c.ratio >= goal else "**not reached**"
-    return "≥ %g: %s" % (goal, word)
+def cells_of(records):
+    """The best opponent of each kind, and the ratios to the others of that kind."""
+    by = {}
+    for r in records:
+        by.setdefault((r["workload"], r["dtype"], r["threads"], r["opponent"]), []).append(r)
+    kinds = {}
+    for k, part in by.items():
+        c = Cell(part)
+        kinds.setdefault(k[:3] + (c.kind,), []).append(c)
+    names, order = list(workloads.ALL), {"f32": 0, "bf16": 1}
+    for k in sorted(kinds, key=lambda k: (names.index(k[0]), order.get(k[1], 2), k[2], not k[3].startswith("PyTorch"), k[3])):
+        yield sorted(kinds[k], key=lambda c: c.ratio)
 
 
-def table(cells, unit, scale):
-    print("| work | dtype · threads | against | here | there | ratio (lowest–highest of pairs) | goal | floor | of floor |")
-    print("|---|---|---|---|---|---|---|---|---|")
-    for c in cells:
-        r = c.last
-        print("| %s | %s · %d | %s | %s | %s | **%.2f** (%.2f–%.2f of %d) | %s | %s | %.0f %% |" % (
-            c.w.text, r["dtype"], r["threads"], NAMES[r["opponent"]], scale(c, c.ours), scale(c, c.theirs),
-            c.ratio, c.low, c.high, len(c.pairs), verdict(c, r["opponent"]), scale(c, c.floor), 100 * c.floor / c.ours))
-    print("\n%s\n" % unit)
-
-
-def rates(c, ms):
-    return number(1e3 * c.tokens() / ms)
-
-
-def milliseconds(c, ms):
-    return number(ms)
-
-
-def layers(cells):
-    """The goal of a layer is a fraction of its floor in f32, a multiple of PyTorch's f32 in bf16."""
-    f32 = {(c.w.name, c.last["opponent"]): c for c in cells if c.last["dtype"] == "f32"}
-    print("| router | dtype · threads | against | here ms | there ms | ratio (lowest–highest of pairs) | floor ms | times the floor | goal |")
-    print("|---|---|---|---|---|---|---|---|---|")
-    for c in cells:
-        r, over = c.last, c.ours / c.floor
-        if r["dtype"] == "f32":
-            goal = "≤ 1.08 × the floor: %s" % ("reached" if over <= 1.08 else "**not reached**")
-        else:
-            base = f32.get((c.w.name, r["opponent"]))
-            times = base.theirs / c.ours if base else 0
-            goal = "≥ 3 × its f32: %.2f, %s" % (times, "reached" if times >= 3 else "**not reached**") if base else ""
-        print("| %s | %s · %d | %s | %s | %s | **%.2f** (%.2f–%.2f of %d) | %s | %.2f | %s |" % (
-            c.w.name.split("-", 1)[1], r["dtype"], r["threads"], NAMES[r["opponent"]], number(c.ours), number(c.theirs), c.ratio, c.low,
-            c.high, len(c.pairs), number(c.floor), over, goal))
-    print()
-
-
-def routers(cells):
-    print("| router | threads | against | here ms | there ms | ratio (lowest–highest of pairs) | faster | floor ms | times the floor (goal ≤ 1.25) |")
-    print("|---|---|---|---|---|---|---|---|---|")
-    for c in cells:
-        r = c.last
-        print("| %s | %d | %s | %s | %s | **%.2f** (%.2f–%.2f of %d) | %s | %s | %.2f |" % (
-            c.w.name.split("-", 1)[1], r["threads"], NAMES[r["opponent"]], number(c.ours), number(c.theirs), c.ratio, c.low, c.high,
-            len(c.pairs), "yes" if c.ratio > 1 else "**no**", number(c.floor), c.ours / c.floor))
+def table(groups):
+    print("| work | type · threads | against | here ms | there ms | ratio (lowest–highest of pairs) | other form | limit |")
+    print("|---|---|---|---|---|---|---|---|")
+    for best, *others in groups:
+        r = best.last
+        against = best.kind
+        if r["opponent"].startswith("torch-"):
+            against = "best of " + best.kind if others else best.kind
+            against += " (%s)" % NAMES[r["opponent"]]
+        print("| %s | %s · %d | %s | %s | %s | **%.2f** (%.2f–%.2f of %d) | %s | %.0f %% |" % (
+            best.w.text, r["dtype"], r["threads"], against, number(best.ours), number(best.theirs), best.ratio, best.low, best.high,
+            len(best.pairs), ", ".join("%s %.2f" % (NAMES[c.last["opponent"]], c.ratio) for c in others), 100 * best.share))
     print()
 
 
 def machine(records):
-    last = records[-1]
-    commits = sorted({r["commit"] for r in records})
-    print("CPU: %s (%s). Last figures: %s UTC, commit %s.\n" % (last["cpu"], last["flags"], last["date"], ", ".join(commits)))
-    print("| limit | " + " | ".join("%d thread%s" % (t, "s" if t > 1 else "") for t in (1, 2)) + " |\n|---|---|---|")
-    rows = [("fma_f32", "f32 multiply-adds on registers, GFLOP/s"), ("fma_bf16", "bf16 multiply-adds on registers, GFLOP/s"),
-            ("blas_f32", "OpenBLAS, 1024^3, f32, GFLOP/s"), ("gemm_f32", "best f32 gemm of any library, GFLOP/s"),
-            ("gemm_bf16", "best bf16 gemm of any library, GFLOP/s"), ("read_gb", "reading memory, GB/s"),
-            ("read_cache_gb", "reading 6 MiB again and again, GB/s"), ("adamw_gb", "one AdamW pass over 128 MiB, GB/s moved"),
-            ("adamw_memory_gb", "one AdamW pass over 1 GiB, GB/s moved")]
-    for key, text in rows:
+    print("| limit | 1 thread | 2 threads |\n|---|---|---|")
+    for name, text in LIMITS:
         cells = []
         for t in (1, 2):
-            v = [r["limits"][key] for r in records if r["threads"] == t and key in r["limits"]]
+            # sessions of two threads read memory by one thread, too
+            v = [r["limits"][name] for r in records if r["threads"] == t and name in r["limits"]]
+            if name == "read_gb" and t == 1:
+                v = [r["limits"]["read_one_gb"] for r in records if "read_one_gb" in r["limits"]]
             cells.append("%.0f (%.0f–%.0f)" % (median(v), min(v), max(v)) if v else "")
-        print("| %s | %s |" % (text, " | ".join(cells)))
+        if any(cells):
+            print("| %s | %s |" % (text, " | ".join(cells)))
     print()
 
 
-def section(notes, name):
-    text = notes.get(name)
-    if text:
-        print(text.strip() + "\n")
+def versions(records):
+    """Versions of the opponents, as they told them."""
+    found = {}
+    for r in records:
+        for name, text in (("torch", "PyTorch"), ("transformers", "transformers"), ("llama", "llama-cpp-python")):
+            if name in r["theirs"]:
+                found[text] = r["theirs"][name].split("+")[0]
+    return ", ".join("%s %s" % pair for pair in found.items())
 
 
-def notes_by_name():
-    out, name = {}, ""
-    path = os.path.join(HERE, "notes.md")
-    for line in open(path) if os.path.exists(path) else []:
-        if line.startswith("## "):
-            name = line[3:].strip()
-        else:
-            out[name] = out.get(name, "") + line
-    return out
+def section(cpu, records):
+    newest = max(records, key=lambda r: r["date"])["commit"]
+    records = [r for r in records if r["commit"] == newest]
+    dates = sorted(r["date"] for r in records)
+    groups = list(cells_of(records))
+    print("## %s\n" % cpu)
+    print("moefw %s, %s to %s UTC; %s. Instructions: %s. The limits are medians (lowest–highest) of the sessions' minutes.\n" % (
+        newest, dates[0], dates[-1], versions(records), records[-1]["flags"]))
+    machine(records)
+    for title, of in (("Models", lambda n: "-" not in n or n.startswith("big-")), ("Layers", lambda n: n.startswith(("olmoe-", "layer-"))),
+                      ("Routers", lambda n: n.startswith("router-"))):
+        chosen = [g for g in groups if of(g[0].w.name)]
+        if chosen:
+            print("### %s\n" % title)
+            table(chosen)
+    latest(read(os.path.join(OUT, "verify.jsonl")), cpu, "workload", "The same work, from the same weights",
+           lambda r: "| %s | %s | %s |" % (r["workload"], r["text"], "same" if r["same"] else "**different**"))
+    latest(read(os.path.join(OUT, "alone.jsonl")), cpu, "what", "Start, memory, growth, sameness",
+           lambda r: "| %s | %s | %s: %s |" % (r["what"], r["measured"], r["goal"], "reached" if r["reached"] else "**not reached**"))
+
+
+def latest(records, cpu, name, title, line):
+    found = {r[name]: r for r in records if r.get("cpu") == cpu}
+    if found:
+        print("### %s\n\n| what | measured | |\n|---|---|---|" % title)
+        for r in found.values():
+            print(line(r))
+        print()
+
+
+def kept(path, measured):
+    """Sections of machines that were measured elsewhere."""
+    if not os.path.exists(path):
+        return ""
+    with open(path) as f:
+        parts = re.split(r"^(?=## )", f.read(), flags=re.M)[1:]
+    return "".join(p for p in parts if p[3:].split("\n")[0] not in measured and "\n\nmoefw " in p)
 
 
 def main():
-    records = [r for r in read(PAIRS) if r["workload"] in workloads.ALL]
-    if not records:
-        raise SystemExit("table.py: no pairs in %s: run.sh makes them" % PAIRS)
-    notes, by = notes_by_name(), {}
-    for r in records:
-        by.setdefault((r["workload"], r["dtype"], r["threads"], r["opponent"]), []).append(r)
-    order = list(NAMES)
-    names = list(workloads.ALL)
-    cells = [Cell(by[k]) for k in sorted(by, key=lambda k: (names.index(k[0]), k[1] != "f32", k[2], order.index(k[3])))]
-
-    print("# Speed, side by side\n\n<!-- written by table.py from out/pairs.jsonl and notes.md -->\n")
-    section(notes, "method")
-    print("## The machine\n")
-    machine([r for c in cells for r in c.records])
-    section(notes, "machine")
-    print("## Models\n")
-    table([c for c in cells if "-" not in c.w.name], "Columns here, there and floor are tokens/s.", rates)
-    section(notes, "models")
-    print("## One layer with each router\n")
-    layers([c for c in cells if c.w.name.startswith("layer-")])
-    section(notes, "layers")
-    print("## Routers alone\n")
-    routers([c for c in cells if c.w.name.startswith("router-")])
-    section(notes, "routers")
-    more(read(os.path.join(OUT, "alone.jsonl")))
-    verified(read(os.path.join(OUT, "verify.jsonl")))
-    section(notes, "alone")
-    print("## Floors\n\n| work | floor |\n|---|---|")
-    for name in names:
-        w = workloads.ALL[name]
-        if any(c.w is w for c in cells):
-            print("| %s | %s |" % (name, w.floor.says))
-    print()
-    section(notes, "end")
-
-
-def more(records):
-    """Measurements without an opponent, from alone.py."""
-    if not records:
-        return
-    latest = {}
-    for r in records:
-        latest[r["what"]] = r
-    print("## Start, memory, growth, sameness\n\n| what | measured | goal | |\n|---|---|---|---|")
-    for r in latest.values():
-        print("| %s | %s | %s | %s |" % (r["what"], r["measured"], r["goal"], "reached" if r["reached"] else "**not reached**"))
-    print()
-
-
-def verified(records):
-    if not records:
-        return
-    latest = {r["workload"]: r for r in records}
-    print("## The same work\n\n| work | from the same weights | |\n|---|---|---|")
-    for r in latest.values():
-        print("| %s | %s | %s |" % (r["workload"], r["text"], "same" if r["same"] else "**different**"))
-    print()
+    path = sys.argv[1] if len(sys.argv) > 1 else os.path.join(HERE, "RESULTS.md")
+    by = {}
+    for r in read():
+        if r["workload"] in workloads.ALL and r["opponent"] in NAMES:
+            by.setdefault(r["cpu"], []).append(r)
+    if not by:
+        raise SystemExit("table.py: no pairs in %s: run.sh makes them" % OUT)
+    others = kept(path, by)
+    with open(path + "-t", "w") as f:
+        sys.stdout = f
+        print(HEAD)
+        for cpu, records in by.items():
+            section(cpu, records)
+        f.write(others)
+        print("## Limits\n\n| work | limit |\n|---|---|")
+        says = {}
+        for w in workloads.ALL.values():
+            says.setdefault(w.limit.says, []).append(w.name)
+        for text, names in says.items():
+            print("| %s | %s |" % (", ".join(names), text))
+        sys.stdout = sys.__stdout__
+    os.replace(path + "-t", path)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -1,6 +1,6 @@
 """The PyTorch side of ddp.py: steps of a twin of several micro-batches, in one process or in several.
 
-    twin_ddp.py MODEL --ids FILE [--dtype f32|bf16] [--threads N] [--tuned] [--steps N] [--accumulate N]
+    twin_ddp.py MODEL --ids FILE [--dtype f32|bf16] [--threads N] [--steps N] [--accumulate N]
 
 Prints one line of JSON with the time of each step. Where RANK and WORLD_SIZE are set, as torchrun
 sets them, the micro-batches of a step are divided among the processes (DistributedDataParallel, gloo),
@@ -26,7 +26,6 @@ def options():
     a.add_argument("--ids", required=True, help="training tokens, uint16")
     a.add_argument("--dtype", default="f32", choices=("f32", "bf16"))
     a.add_argument("--threads", type=int, default=1)
-    a.add_argument("--tuned", action="store_true", help="fused optimizer")
     a.add_argument("--steps", type=int, default=8)
     a.add_argument("--accumulate", type=int, default=2, help="micro-batches of a step")
     return a.parse_args()
@@ -41,10 +40,9 @@ def main():
         dist.init_process_group("gloo")
     model = twin_models.MODELS[o.name]()
     B, T, V = model.batch, model.seq, model.vocab
-    fused = {"fused": True} if o.tuned and twin_models.FUSED else {}
     # Gradients stay where they travel: the fastest setting, and no second copy.
     run = torch.nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True) if ranks > 1 else model
-    adam = torch.optim.AdamW(model.parameters(), lr=1e-4, betas=(0.9, 0.95), weight_decay=0.01, **fused)
+    adam = torch.optim.AdamW(model.parameters(), lr=1e-4, betas=(0.9, 0.95), weight_decay=0.01, fused=True)
     data = torch.frombuffer(bytearray(open(o.ids, "rb").read()), dtype=torch.int16).long() & 0xFFFF
     own = o.accumulate // ranks
     draw = torch.Generator().manual_seed(rank)

@@ -6,6 +6,9 @@ LaMoE   decoder: RMSNorm, rotary positions, grouped-query attention, SwiGLU expe
 Switch  character model: LayerNorm, learned positions, biases, ReLU experts, top-1 with capacity
         1.25, overflow passes by; experts in one batched gemm.
 Gpt2    the dense model of 124 million parameters, head tied to the embedding.
+Default the preset default of moefw: as LaMoE, small, with a linear router and two losses on it.
+
+PyTorch must be version 2.5 or newer.
 """
 import math
 
@@ -14,23 +17,6 @@ import torch.nn.functional as F
 from torch import nn
 
 import twin_routers
-
-# PyTorch 2 has attention without the T x T matrix; for older versions it is written out.
-FUSED = hasattr(F, "scaled_dot_product_attention") and int(torch.__version__.split(".")[0]) >= 2
-
-
-def attend(q, k, v, causal):
-    """q [B,h,T,c], k and v [B,g,S,c], h a multiple of g -> [B,h,T,c]."""
-    B, h, T, c = q.shape
-    g, S = k.shape[1], k.shape[2]
-    if FUSED:
-        return F.scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=h != g)
-    # Heads that share keys are stacked as rows, so that keys are not repeated.
-    score = q.reshape(B, g, h // g * T, c) @ k.transpose(-1, -2) * c**-0.5
-    if causal:
-        ahead = torch.full((T, S), -math.inf).triu(1)
-        score = (score.view(B, g, h // g, T, S) + ahead).view(B, g, h // g * T, S)
-    return (score.softmax(-1).to(v.dtype) @ v).view(B, h, T, c)
 
 
 class Attention(nn.Module):
@@ -50,7 +36,7 @@ class Attention(nn.Module):
             keys, values = cache
             keys[:, :, at : at + T], values[:, :, at : at + T] = k, v
             k, v = keys[:, :, : at + T], values[:, :, : at + T]
-        y = attend(q, k, v, T > 1)
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=T > 1, enable_gqa=self.heads != self.kv)
         return self.out(y.transpose(1, 2).reshape(B, T, d))
 
 
@@ -66,9 +52,7 @@ class RmsNorm(nn.Module):
         self.weight = nn.Parameter(torch.ones(d))
 
     def forward(self, x):
-        if FUSED:
-            return F.rms_norm(x, self.weight.shape, self.weight.to(x.dtype), 1e-5)
-        return x * (x.pow(2).mean(-1, keepdim=True) + 1e-5).rsqrt() * self.weight
+        return F.rms_norm(x, self.weight.shape, self.weight.to(x.dtype), 1e-5)
 
 
 class SwiGlu(nn.Module):
@@ -113,11 +97,10 @@ class Experts(nn.Module):
 
 
 class LaMoeBlock(nn.Module):
-    def __init__(self, d, heads, kv, hidden, experts, k):
+    def __init__(self, d, heads, kv, hidden, experts, router):
         super().__init__()
         self.norm1, self.attention = RmsNorm(d), Attention(d, heads, kv, False)
         self.norm2 = RmsNorm(d)
-        router = twin_routers.NoisyTopK(d, experts, k, bias=False, importance_weight=0.01)
         self.moe = Experts(router, [SwiGlu(d, hidden) for _ in range(experts)])
 
     def forward(self, x, turn, cache, at):
@@ -126,18 +109,21 @@ class LaMoeBlock(nn.Module):
 
 
 class LaMoe(nn.Module):
-    vocab, seq, batch = 30000, 300, 8
+    vocab, seq, batch, pairs, clip = 30000, 300, 8, False, 0.0
 
-    def __init__(self, d=512, layers=4, heads=8, kv=4, hidden=2048, experts=8, k=2):
+    def __init__(self, d=512, layers=4, heads=8, kv=4, hidden=2048, experts=8):
         super().__init__()
         self.embed = nn.Embedding(self.vocab, d)
         nn.init.normal_(self.embed.weight, std=0.02)
-        self.layers = nn.ModuleList(LaMoeBlock(d, heads, kv, hidden, experts, k) for _ in range(layers))
+        self.layers = nn.ModuleList(LaMoeBlock(d, heads, kv, hidden, experts, self.new_router(d, experts)) for _ in range(layers))
         self.norm, self.head = RmsNorm(d), nn.Linear(d, self.vocab, bias=False)
         self.kv, self.c = kv, d // heads
-        angle = torch.outer(torch.arange(1024.0), 10000 ** (-torch.arange(0, self.c, 2) / self.c))
+        angle = torch.outer(torch.arange(8192.0), 10000 ** (-torch.arange(0, self.c, 2) / self.c))
         self.register_buffer("cos", angle.cos(), persistent=False)
         self.register_buffer("sin", angle.sin(), persistent=False)
+
+    def new_router(self, d, experts):
+        return twin_routers.NoisyTopK(d, experts, 2, bias=False, importance_weight=0.01)
 
     def new_cache(self, room):
         kind = self.norm.weight.dtype
@@ -156,6 +142,18 @@ class LaMoe(nn.Module):
 
     def extra_loss(self):
         return sum(layer.moe.router.loss for layer in self.layers)
+
+
+class Default(LaMoe):
+    """Heads are rotated by halves here, which is faster, and by pairs in moefw: `pairs`."""
+
+    vocab, seq, batch, pairs, clip = 256, 128, 16, True, 1.0
+
+    def __init__(self):
+        super().__init__(d=128, layers=4, heads=4, kv=4, hidden=256, experts=8)
+
+    def new_router(self, d, experts):
+        return twin_routers.Balanced(d, experts, 2, balance=0.01, z=0.001)
 
 
 class SwitchExperts(nn.Module):
@@ -203,7 +201,7 @@ class NormBlock(nn.Module):
 
 
 class Switch(nn.Module):
-    vocab, seq, batch = 65, 128, 32
+    vocab, seq, batch, pairs, clip = 65, 128, 32, False, 0.0
 
     def __init__(self, d=128, layers=4, heads=4, hidden=512, experts=8):
         super().__init__()
@@ -233,7 +231,7 @@ class Dense(nn.Module):
 
 
 class Gpt2(nn.Module):
-    vocab, seq, batch = 50257, 64, 4
+    vocab, seq, batch, pairs, clip = 50257, 64, 4, False, 0.0
 
     def __init__(self, d=768, layers=12, heads=12):
         super().__init__()
@@ -257,7 +255,38 @@ def mlp_experts(d, hidden, experts):
     return [nn.Sequential(nn.Linear(d, hidden), nn.GELU(), nn.Linear(hidden, d)) for _ in range(experts)]
 
 
-MODELS = {"lamoe": LaMoe, "switch": Switch, "gpt2": Gpt2}
+class Olmoe(nn.Module):
+    """A layer of OLMoE's form: a linear router, and SwiGLU experts without biases, whose weights
+    are stacked. how: "grouped", a grouped gemm for all experts, or "loop", a gemm for each."""
+
+    def __init__(self, d, hidden, experts, k, how):
+        super().__init__()
+        self.router = twin_routers.Linear(d, experts, k)
+        self.w13 = nn.Parameter(torch.randn(experts, 2 * hidden, d) * 0.02)
+        self.w2 = nn.Parameter(torch.randn(experts, d, hidden) * 0.02)
+        self.multiply = grouped if how == "grouped" else looped
+
+    def forward(self, x):
+        gate, expert = self.router(x)
+        order = expert.reshape(-1).argsort(stable=True)
+        rows = torch.bincount(expert.reshape(-1), minlength=len(self.w2))
+        token = torch.div(order, expert.shape[1], rounding_mode="floor")
+        a, b = self.multiply(x[token], self.w13, rows).chunk(2, -1)
+        y = self.multiply(F.silu(a) * b, self.w2, rows)
+        y = y * gate.reshape(-1)[order, None].to(y.dtype)
+        return torch.zeros_like(x).index_add(0, token, y)
+
+
+def grouped(x, w, rows):
+    ends = rows.cumsum(0).to(torch.int32)
+    return F.grouped_mm(x, w.transpose(1, 2), offs=ends)
+
+
+def looped(x, w, rows):
+    return torch.cat([part @ one.t() for part, one in zip(x.split(rows.tolist()), w)])
+
+
+MODELS = {"lamoe": LaMoe, "switch": Switch, "gpt2": Gpt2, "default": Default}
 
 
 def parameters(module):
@@ -291,12 +320,21 @@ def load(module, tensors):
                 value = both.chunk(2, 0)[0 if which == "w1" else 1]
         else:
             value = left_of(left, n)
+            if module.pairs and n.endswith("attention.qkv.weight"):
+                value = by_halves(value, module.kv, module.c)
             if ".expert." in n and n.split(".")[-1] in ("w1", "w2"):
                 value = value.transpose(1, 2) # stored as [out, in], used as [in, out]
         p.copy_(value.reshape(p.shape))
     unused = set(left) - left_of.used
     if unused:
         raise SystemExit("weights that the twin has no place for: %s" % sorted(unused))
+
+
+def by_halves(qkv, heads, c):
+    """Rows of queries and keys of as many heads, in the order in which channel i pairs with i + c / 2."""
+    order = torch.cat((torch.arange(0, c, 2), torch.arange(1, c, 2)))
+    rows = torch.cat([order + c * h for h in range(2 * heads)] + [torch.arange(2 * heads * c, len(qkv))])
+    return qkv[rows]
 
 
 def left_of(left, name):

@@ -4,7 +4,8 @@ choices, gates and losses, up to rounding in f32.
     verify.py [NAME...]     names of workloads.py: router-linear, lamoe, ...
 
 moefw trains one step, writes its weights, and records how one batch was routed; the twin takes the
-weights over and is given the same vectors, or the same tokens.
+weights over and is given the same vectors, or the same tokens. What this commit has passed is not
+repeated.
 """
 import json
 import os
@@ -12,19 +13,19 @@ import struct
 import subprocess
 import sys
 import tempfile
-import time
 
 import torch
 import torch.nn.functional as F
 
+import record
 import twin_models
 import twin_routers
 import workloads
-from run import OUT, ids_file
+from run import ids_file
 
 MOEFW = os.environ.get("MOEFW", "moefw")
 HERE = os.path.dirname(os.path.abspath(__file__))
-NOT_COMPARABLE = {"router-random": "draws differ", "router-expert_choice": "not in a causal decoder"}
+NAMES = ["lamoe", "switch", "gpt2", "default", "long", "olmoe", "router-linear", "router-mlp", "router-attention", "router-hash"]
 
 
 def safetensors(path):
@@ -48,14 +49,13 @@ def trained(folder, config, sets):
     words = [w for s in sets for w in ("--set", s)]
     subprocess.check_call([MOEFW, "train", config, "-q", "--out", run, "--set", "train.steps=1", "--set", "report.enabled=no",
                            "--set", "train.eval_batches=1"] + words, cwd=HERE, stdout=subprocess.DEVNULL)
-    model = os.path.join(run, "ckpt", "step-1", "model.safetensors")
-    weights, _ = safetensors(model)
+    weights, _ = safetensors(os.path.join(run, "ckpt", "step-1", "model.safetensors"))
     recorded = {}, {}
     if config != "gpt2.ini": # it has no routing
         subprocess.check_call([MOEFW, "trace", "record", run, "-q", "--activations", "--batches=1", "-o", trace], cwd=HERE,
                               stdout=subprocess.DEVNULL)
         recorded = safetensors(trace)
-    return weights, recorded[0], recorded[1], run
+    return weights, recorded[0], recorded[1]
 
 
 def sorted_by_expert(gate, expert):
@@ -63,42 +63,35 @@ def sorted_by_expert(gate, expert):
     return gate.gather(-1, order), expert.long().gather(-1, order)
 
 
-def router(w, folder):
-    name, _, rest = w.name.split("-", 1)[1].partition(":")
+def router(name, folder):
     sets = ["model.dim=768", "model.heads=12", "model.layers=1", "model.seq=128", "train.batch=4", "expert.hidden=64",
             "router.plugin=" + name, "data.path=builtin:topics?bytes=40000"]
-    sets += ["router." + part for part in rest.split("+") if part]
-    weights, t, _, _ = trained(folder, "default", sets)
+    weights, t, _ = trained(folder, "default", sets)
     own = {k[len("layers.0.router."):]: v for k, v in weights.items() if k.startswith("layers.0.router.")}
-    twin = twin_routers.make(w.name.split("-", 1)[1], 768, 8, 2).eval()
-    named = dict(list(twin.named_parameters()) + [(k, v) for k, v in twin.named_buffers() if k in own])
-    missing = set(own) ^ set(named) - {"lambda"}
-    missing.discard("lambda")
-    if missing:
-        return "parameters differ: %s" % sorted(missing)
+    twin = twin_routers.make(name, 768, 8, 2).eval()
+    named = dict(twin.named_parameters())
+    if set(own) != set(named):
+        return "parameters differ: %s" % sorted(set(own) ^ set(named))
     with torch.no_grad():
         for k, p in named.items():
             p.copy_(own[k].reshape(p.shape))
         gate, expert = twin(t["layers.0.x"], t["token"])
-    if name == "relu":
-        theirs = t["layers.0.chosen"].reshape(gate.shape)
-        used = theirs >= 0
-        wrong, worst = (used != (gate > 0)).sum().item(), (t["layers.0.gate"].reshape(gate.shape) - gate)[used].abs().max().item()
-    else:
-        gate, expert = sorted_by_expert(gate, expert)
-        g, e = sorted_by_expert(t["layers.0.gate"].reshape(gate.shape), t["layers.0.chosen"].reshape(expert.shape))
-        same = (e == expert).all(-1)
-        wrong, worst = (~same).sum().item(), (g - gate)[same].abs().max().item()
+    gate, expert = sorted_by_expert(gate, expert)
+    g, e = sorted_by_expert(t["layers.0.gate"].reshape(gate.shape), t["layers.0.chosen"].reshape(expert.shape))
+    same = (e == expert).all(-1)
+    wrong, worst = (~same).sum().item(), (g - gate)[same].abs().max().item()
     if wrong > len(gate) // 500 or worst > 1e-4:
         return "%d of %d tokens go elsewhere, gates differ by up to %.1e" % (wrong, len(gate), worst)
     return None, "%d of %d tokens go elsewhere, gates differ by at most %.0e" % (wrong, len(gate), worst)
 
 
-def model(w, folder):
-    m = workloads.MODELS[w.name]
-    sets = ["data.path=" + ids_file(m["vocab"]), "data.format=bin"]
-    weights, t, texts, run = trained(folder, w.name + ".ini", sets)
-    twin = twin_models.MODELS[w.name]().eval()
+def model(name, folder):
+    m = workloads.MODELS[name]
+    sets = ["data.path=" + ids_file(m["vocab"]), "data.format=bin"] if m["ids"] else ["data.path=builtin:topics?bytes=400000"]
+    if name == "long":
+        sets += ["train.batch=1", "model.seq=%d" % m["seq"]]
+    weights, t, texts = trained(folder, m["config"], sets)
+    twin = twin_models.MODELS[m["twin"]]().eval()
     params = twin_models.parameters(twin)
     there = sum(v.numel() for v in weights.values())
     if params != there:
@@ -106,7 +99,7 @@ def model(w, folder):
     twin_models.load(twin, weights)
     if not t:
         return None, "%d parameters; weights fit" % params
-    ids = t["token"].long().view(m["batch"], m["seq"])
+    ids = t["token"].long().view(-1, m["seq"])
     with torch.no_grad():
         loss = F.cross_entropy(twin(ids).reshape(-1, m["vocab"]), t["target"].long(), ignore_index=-1).item()
     off = abs(loss - float(texts["task_loss"]))
@@ -114,20 +107,39 @@ def model(w, folder):
     return text if off > 2e-4 else (None, text)
 
 
+def olmoe(name, folder):
+    """Both forms of the twin beside each other; moefw's layer has as many parameters."""
+    d, hidden, experts, k = 64, 32, 16, 4
+    size = ["--dim", d, "--hidden", hidden, "--experts", experts, "--top-k", k, "--tokens", 32]
+    here = json.loads(subprocess.check_output([MOEFW, "bench", "layer", "--routers", "linear", "--expert", "swiglu", "--json",
+                                               "--repetitions", "1"] + [str(s) for s in size], text=True))["params"]
+    torch.manual_seed(0)
+    by = {how: twin_models.Olmoe(d, hidden, experts, k, how) for how in ("grouped", "loop")}
+    by["loop"].load_state_dict(by["grouped"].state_dict())
+    x = torch.randn(32, d)
+    with torch.no_grad():
+        off = (by["grouped"](x) - by["loop"](x)).abs().max().item()
+    params = twin_models.parameters(by["loop"])
+    text = "%d parameters here, %d there; a grouped gemm and one gemm an expert differ by at most %.0e" % (here, params, off)
+    return (None, text) if here == params and off < 1e-5 else text
+
+
 def main():
     failed = 0
-    os.makedirs(OUT, exist_ok=True)
-    for w in workloads.chosen(sys.argv[1:] or ["router", "lamoe", "switch", "gpt2"]):
-        if w.name in NOT_COMPARABLE:
+    passed = {r["workload"] for r in record.read(os.path.join(record.OUT, "verify.jsonl"))
+              if r["same"] and r.get("commit") == record.commit()}
+    os.makedirs(record.OUT, exist_ok=True)
+    for name in sys.argv[1:] or NAMES:
+        if name in passed:
             continue
         with tempfile.TemporaryDirectory() as folder:
-            result = router(w, folder) if w.name.startswith("router-") else model(w, folder)
+            kind = router if name.startswith("router-") else olmoe if name == "olmoe" else model
+            result = kind(name.removeprefix("router-"), folder)
         ok = not isinstance(result, str)
         text = result[1] if ok else result
         failed += not ok
-        print("%-50s %s %s" % (w.name, "same" if ok else "DIFFERENT", text), flush=True)
-        with open(os.path.join(OUT, "verify.jsonl"), "a") as f:
-            f.write(json.dumps({"workload": w.name, "same": ok, "text": text, "date": time.strftime("%Y-%m-%d %H:%M", time.gmtime())}) + "\n")
+        print("%-20s %s %s" % (name, "same" if ok else "DIFFERENT", text), flush=True)
+        record.append("verify.jsonl", {"workload": name, "same": ok, "text": text, "commit": record.commit()})
     sys.exit(1 if failed else 0)
 
 

@@ -567,10 +567,11 @@ const char *const *mf_kernels_gemms(void);
  * false if mf_kernels_gemm would return NULL. Call this after the first call of mf_kernels_cpu,
  * and while no other thread uses kernels. */
 bool mf_kernels_use_gemm(const char *name);
-/* Runs `rounds` rounds of f32 multiply-adds on registers, with the widest vectors of the set,
- * in the calling thread. Returns the number of operations. Their rate is an upper bound for
- * f32 gemms. */
-double mf_kernels_multiply(int64_t rounds);
+/* Runs `rounds` rounds of multiply-adds on registers in the calling thread, with the widest
+ * vectors of the set; bf16: with the unit that multiplies bf16 in large gemms of the set, which
+ * are matrix registers, pairs of bf16, or the vectors of f32. Returns the number of operations.
+ * Their rate is an upper bound for gemms of the type. */
+double mf_kernels_multiply(bool bf16, int64_t rounds);
 /* For tests and benchmarks: returns the cpu set compiled for one of mf_kernels_isas; NULL if
  * the name is not in that list. The next call overwrites it. */
 const mf_kernels *mf_kernels_cpu_for(const char *isa);

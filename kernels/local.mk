@@ -121,6 +121,7 @@ SIMD_INC += kernels/cpu/simd/vecmath.h
 
 PAIRS =
 PAIRS += kernels/cpu/simd/gemm/engine_bf16.c
+PAIRS += kernels/cpu/simd/gemm/multiply_pairs.c
 PAIRS += kernels/cpu/simd/stored/gptq_many.c
 PAIRS += kernels/cpu/simd/stored/packed_vnni.c
 

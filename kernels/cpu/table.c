@@ -15,18 +15,18 @@
 typedef struct isa {
     const char *name;
     void (*fill)(mf_kernels *table);
-    double (*multiply)(int64_t rounds);
+    double (*multiply)(bool bf16, int64_t rounds);
 } isa;
 
 void mf_simd_fill_generic(mf_kernels *table);
-double mf_simd_multiply_generic(int64_t rounds);
+double mf_simd_multiply_generic(bool bf16, int64_t rounds);
 #if defined(MF_HAVE_AVX2)
 void mf_simd_fill_avx2(mf_kernels *table);
-double mf_simd_multiply_avx2(int64_t rounds);
+double mf_simd_multiply_avx2(bool bf16, int64_t rounds);
 #endif
 #if defined(MF_HAVE_AVX512)
 void mf_simd_fill_avx512(mf_kernels *table);
-double mf_simd_multiply_avx512(int64_t rounds);
+double mf_simd_multiply_avx512(bool bf16, int64_t rounds);
 #endif
 
 #if defined(MF_HAVE_AVX512) && defined(MF_HAVE_AMX)
@@ -137,12 +137,12 @@ const char *mf_kernels_isa(void)
     return judge() ? chosen.isa : NULL;
 }
 
-double mf_kernels_multiply(int64_t rounds)
+double mf_kernels_multiply(bool bf16, int64_t rounds)
 {
     isa isas[MAX_ISAS];
     judge();
     for (int i = 0, n = usable_isas(isas); i < n; i++)
-        if (strcmp(isas[i].name, chosen.isa) == 0) return isas[i].multiply(rounds);
+        if (strcmp(isas[i].name, chosen.isa) == 0) return isas[i].multiply(bf16, rounds);
     return 0;
 }
 

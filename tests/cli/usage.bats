@@ -489,14 +489,18 @@ names() {
 
 @test "bench gemm: the limits of the machine, then each gemm with its speed and its share of them" {
     run -0 "$MOEFW" bench gemm --most 2 --repetitions 1 -t 1
-    [[ "${lines[0]}" =~ ^"1 thread(s): registers multiply "([0-9.]+)" GFLOP/s in f32, " ]]
-    peak=${BASH_REMATCH[1]}
+    [[ "${lines[0]}" =~ ^"1 thread(s): registers multiply "([0-9.]+)" GFLOP/s in f32 and "([0-9.]+)" in bf16, " ]]
+    f32=${BASH_REMATCH[1]} bf16=${BASH_REMATCH[2]}
     [[ "${lines[1]}" == "form   types   E      m      n      k         ms  GFLOP/s of peak" ]]
     # 2 E m n k operations in these milliseconds; the share is that of the first line
-    tail -n +3 <<<"$output" | sed 's/x w^T/xwT/' | awk -v peak="$peak" '
+    tail -n +3 <<<"$output" | sed 's/x w^T/xwT/' | awk -v f32="$f32" -v bf16="$bf16" '
         function near(a, b, part) { return a <= b * (1 + part) && b <= a * (1 + part) }
+        { peak = $2 == "bf16" ? bf16 : f32 }
         !near(2 * $3 * $4 * $5 * $6 / $7 / 1e6, $8, .05) || !near($8 / peak * 100, $9, .02) || $10 != "%" { print; bad = 1 }
         END { exit bad || NR < 2 }'
     run -0 "$MOEFW" bench gemm --most 2 --repetitions 1 -t 1 --json
     [ "$(grep -c '"what":"gemm"' <<<"$output")" -eq 2 ]
+    # no gemm is faster than the registers that its type has
+    run -0 "$MOEFW" bench gemm --most 70 --repetitions 3 -t 1 --json
+    grep -o '"types":"bf16".*"fraction_of_peak":[0-9.e-]*' <<<"$output" | awk -F: '$NF > 1 { print; bad = 1 } END { exit bad || NR < 2 }'
 }

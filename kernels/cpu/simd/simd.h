@@ -18,7 +18,7 @@
 
 void MF_SIMD(fill)(mf_kernels *table);
 /* See mf_kernels_multiply. */
-double MF_SIMD(multiply)(int64_t rounds);
+double MF_SIMD(multiply)(bool bf16, int64_t rounds);
 
 /* c [m,n] = alpha op(a) op(b) + beta c in the calling thread; beta is 0 or 1. */
 void MF_SIMD(gemm_serial)(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k,

@@ -69,8 +69,9 @@ static void print_limits(const gemms *p)
     const mf_machine_limits *l = &p->limits;
     mf_line line = {0};
     if (!p->device) {
-        mf_line_add(&line, "%d thread(s): registers multiply %.1f GFLOP/s in f32, ",
-                    mf_parallel_threads(), l->peak_gflops);
+        mf_line_add(&line,
+                    "%d thread(s): registers multiply %.1f GFLOP/s in f32 and %.1f in bf16, ",
+                    mf_parallel_threads(), l->peak_gflops, l->peak_bf16_gflops);
         if (!isnan(l->read_gb)) mf_line_add(&line, "memory is read at %.1f GB/s; ", l->read_gb);
         mf_line_add(&line, "gemms by %s, %s", mf_kernels_gemm(), mf_kernels_isa());
     } else {

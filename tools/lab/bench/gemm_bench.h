@@ -19,11 +19,10 @@ typedef struct mf_gemm_bench {
 } mf_gemm_bench;
 
 typedef struct mf_machine_limits {
-    /* rate of f32 multiply-adds on registers with all threads; for a device the rate in its
-     * data sheet, NaN if no sheet is known */
-    double peak_gflops;
-    double peak_bf16_gflops; /* on the CPU equal to peak_gflops */
-    double read_gb;          /* GB/s read from memory; for a device, GB/s of copies within
+    /* rate of multiply-adds on registers with all threads, in f32, and the higher of those in
+     * f32 and bf16; for a device the rates in its data sheet, NaN if no sheet is known */
+    double peak_gflops, peak_bf16_gflops;
+    double read_gb; /* GB/s read from memory; for a device, GB/s of copies within
                               * its memory */
 } mf_machine_limits;
 

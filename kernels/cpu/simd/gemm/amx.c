@@ -24,6 +24,7 @@ _Static_assert(AMX_STAY + PASS <= MF_ROOM_TILE_SIZE, "room for panels");
 #if defined(MF_AMX_EMULATED)
 bool NAME(gemm_tile_amx)(const gemm_tile *b);
 bool NAME(gemm_amx_works)(void);
+double NAME(multiply_tiles)(int64_t rounds);
 #endif
 
 /* ---- a tile of c ---- */
@@ -304,6 +305,29 @@ bool NAME(gemm_tile_amx)(const gemm_tile *b)
     else
         run_rounding(b);
     return true;
+}
+
+/* ---- the rate of the instruction ---- */
+
+/* Six sums hide the latency of 52 cycles, where an instruction starts every 16. */
+double NAME(multiply_tiles)(int64_t rounds)
+{
+    tiles_begin();
+    clear_sums(); /* registers 0 to 3 */
+    TILE_ZERO(4);
+    TILE_ZERO(5);
+    TILE_ZERO(6);
+    TILE_ZERO(7);
+    for (int64_t r = 0; r < rounds; r++) {
+        TILE_DOT(0, 6, 7);
+        TILE_DOT(1, 6, 7);
+        TILE_DOT(2, 6, 7);
+        TILE_DOT(3, 6, 7);
+        TILE_DOT(4, 6, 7);
+        TILE_DOT(5, 6, 7);
+    }
+    tiles_end();
+    return 6 * 2.0 * 16 * 16 * 32 * (double)rounds;
 }
 
 /* ---- self-test ---- */

@@ -1,12 +1,13 @@
-/* multiply.c: the rate of multiply-adds on registers, for benchmarks. No f32 gemm can be faster
- * on this processor. */
+/* multiply.c: the rate of multiply-adds on registers, for benchmarks. No gemm of the type can be
+ * faster on this processor. */
+#include "kernels/cpu/simd/gemm/tile.h"
 #include "kernels/cpu/simd/simd.h"
 #include "kernels/cpu/simd/vec.h"
 
 /* must be more than the latency in cycles times the number of units that multiply */
 #define CHAINS 12
 
-double MF_SIMD(multiply)(int64_t rounds)
+static double multiply_f32(int64_t rounds)
 {
     vf sum[CHAINS], factor = v_set(0.999f), term = v_set(0.001f);
     for (int i = 0; i < CHAINS; i++)
@@ -22,4 +23,17 @@ double MF_SIMD(multiply)(int64_t rounds)
     const double operations = 2.0 * CHAINS * VL * (double)rounds;
     /* The condition is always true. It reads the sums, so the compiler must compute them. */
     return v_sum(all) >= 0 ? operations : 0;
+}
+
+double MF_SIMD(multiply)(bool bf16, int64_t rounds)
+{
+#if defined(MF_HAVE_AMX)
+    if (bf16 && MF_SIMD(gemm_amx) == MF_SIMD(gemm_tile_amx))
+        return MF_SIMD(multiply_tiles)(rounds);
+#endif
+#if defined(MF_HAVE_AVX512BF16)
+    if (bf16 && __builtin_cpu_supports("avx512bf16")) return MF_SIMD(multiply_pairs)(rounds);
+#endif
+    (void)bf16;
+    return multiply_f32(rounds);
 }

@@ -1,19 +1,24 @@
 #!/usr/bin/env python3
-"""big_llama.py MOEFW RUN GGUF [--threads N] [--new N] [--prompt N] [--pairs N] [--dtype f32|bf16]: decoding and a prompt of
-one model of random weights (random_folder.py) by moefw and by llama.cpp, alternately, in one run.
+"""llama.py MOEFW RUN GGUF [--threads N] [--new N] [--prompt N] [--pairs N] [--dtype f32|bf16] [--weights bf16|int8]: a prompt
+and decoding of one model of random weights (random_folder.py) by moefw and by llama.cpp, alternately, in one run.
 
-RUN is the imported folder and GGUF what `moefw export gguf` made of it. Decoding is the time of a token, of N after a
-prompt of 4; a prompt is one batch. Of two runs of each side the faster counts. --dtype is moefw's. It needs numpy and
+RUN is the imported folder and GGUF what `moefw export gguf` made of it, or both of 8 bits (run.sh); --weights names the
+type in the records. Decoding is the time of a token, of N (0: none) after a prompt of 4; a prompt is one batch. Of two
+runs of each side the faster counts. --dtype is moefw's. Pairs go to out/pairs.jsonl. It needs numpy and
 llama-cpp-python; LLAMA_CPP_LIB_PATH may name the folder of a build of llama.cpp."""
 import argparse
 import ctypes
 import json
-import statistics
+import os
 import subprocess
+import sys
 import time
 
 import llama_cpp as lib
 import numpy as np
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import record  # noqa: E402
 
 
 def ours(a, what, *options):
@@ -66,6 +71,26 @@ class Theirs:
         return time.time() - start
 
 
+def session(a, theirs, name, n):
+    k = record.key("big-" + name, "llama", a.weights, a.threads)
+    missing = a.pairs - record.done(k)
+    if missing <= 0 or n == 0:
+        return
+    record.tell("%s, %s: %d pairs" % (name, a.weights, missing))
+    machine, pairs = record.limits(a.threads), []
+    for i in range(missing):
+        times = [0.0, 0.0]
+        for side in (0, 1) if i % 2 == 0 else (1, 0):
+            if side:
+                times[1] = 1e3 * min(getattr(theirs, name)(n) for _ in range(2))
+            elif name == "decode":
+                times[0] = ours(a, "generate", "--prompt", "4", "--tokens", str(n))
+            else:
+                times[0] = ours(a, "prompt", "--prompt", str(n))
+        pairs.append(times)
+    record.add(k, machine, pairs, {}, {"llama": lib.__version__})
+
+
 def main():
     options = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     for name in ("moefw", "run", "gguf"):
@@ -73,25 +98,12 @@ def main():
     for name, n in (("threads", 2), ("new", 32), ("prompt", 512), ("pairs", 5)):
         options.add_argument("--" + name, type=int, default=n)
     options.add_argument("--dtype", default="bf16")
+    options.add_argument("--weights", default="bf16")
     a = options.parse_args()
     theirs = Theirs(a)
     theirs.decode(2)
-    ratios = {"decode": [], "prompt": []}
-    for pair in range(a.pairs):
-        for name, n in (("decode", a.new), ("prompt", a.prompt)):
-            if not n:
-                continue
-            if name == "decode":
-                x = ours(a, "generate", "--prompt", "4", "--tokens", str(n))
-                y = 1e3 * min(theirs.decode(n) for _ in range(2))
-            else:
-                x = ours(a, "prompt", "--prompt", str(n))
-                y = 1e3 * min(theirs.prompt(n) for _ in range(2))
-            ratios[name].append(y / x)
-            print(f"{name} {x:.1f} ms here, {y:.1f} there: {y / x:.2f} x", flush=True)
-    for name, r in ratios.items():
-        if r:
-            print(f"{name}: {min(r):.2f} to {max(r):.2f} x of {len(r)} pairs, median {statistics.median(r):.2f}")
+    for name, n in (("prompt", a.prompt), ("decode", a.new)):
+        session(a, theirs, name, n)
 
 
 main()

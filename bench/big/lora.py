@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""lora_peft.py MOEFW FOLDER RUN [--rank R] [--batch B] [--seq T] [--threads N] [--pairs N] [--dtype f32|bf16]: a
+"""lora.py MOEFW FOLDER RUN [--rank R] [--batch B] [--seq T] [--threads N] [--pairs N] [--dtype f32|bf16]: a
 training step of LoRA on the projections of attention, by moefw and by peft on PyTorch, alternately, in one run.
 
 FOLDER is a model folder in the form of Hugging Face (random_folder.py writes one), RUN what `moefw import` made

@@ -3,16 +3,14 @@
 weights, for measurements of speed and memory where the real weights are not at hand.
 
 SHAPE is olmoe (OLMoE-1B-7B, bf16) or qwen-gptq (Qwen1.5-MoE-A2.7B, GPTQ of 4 bits, groups of 128).
-Weights are drawn once, 32 Mi of them, and used again and again; dimensions are the published ones,
-the number of layers is an option. It needs numpy and writes shards of about 2 GB."""
+Every tensor has its own draw; dimensions are the published ones, the number of layers is an option. It needs
+numpy and writes shards of about 2 GB."""
 import argparse
 import json
 import os
 import struct
 
 import numpy as np
-
-DRAWN = 1 << 25
 
 
 def bf16(values):
@@ -56,27 +54,26 @@ class Shards:
 
 class Weights:
     def __init__(self, folder, half):
-        rng = np.random.default_rng(1)
-        values = rng.normal(0, 0.02, DRAWN).astype(np.float32)
-        self.values = values.astype(np.float16) if half else bf16(values)
-        self.words = rng.integers(0, 1 << 32, DRAWN, dtype=np.uint32)
+        self.draw, self.half = np.random.default_rng(1), half
         self.kind = "F16" if half else "BF16"
         self.one = np.float16(1).view(np.uint16) if half else np.uint16(0x3F80)
         self.out = Shards(folder)
 
-    def take(self, source, count):
-        return source[:count] if count <= len(source) else np.tile(source, -(-count // len(source)))[:count]
-
     def dense(self, name, *shape):
-        self.out.add(name, self.kind, shape, self.take(self.values, int(np.prod(shape))))
+        values = self.draw.standard_normal(int(np.prod(shape)), dtype=np.float32)
+        values *= np.float32(0.02)
+        self.out.add(name, self.kind, shape, values.astype(np.float16) if self.half else bf16(values))
 
     def ones(self, name, count):
         data = np.full(count, self.one, dtype=np.uint16)
         self.out.add(name, self.kind, (count,), data)
 
+    def words(self, count):
+        return self.draw.integers(0, 1 << 32, count, dtype=np.uint32)
+
     def gptq(self, name, rows, columns, group=128):
         groups = columns // group
-        self.out.add(name + ".qweight", "I32", (columns // 8, rows), self.take(self.words, columns // 8 * rows))
+        self.out.add(name + ".qweight", "I32", (columns // 8, rows), self.words(columns // 8 * rows))
         self.out.add(name + ".qzeros", "I32", (groups, rows // 8), np.full(groups * rows // 8, 0x77777777, np.uint32))
         self.out.add(name + ".scales", "F16", (groups, rows), np.full(groups * rows, 0.004, np.float16))
         self.out.add(name + ".g_idx", "I32", (columns,), np.arange(columns, dtype=np.int32) // group)
