@@ -90,6 +90,21 @@ static inline bool mf_norm_twice(const mf_norm_args *a)
 {
     return mf_norm_sums(a) && (const void *)a->da == a->dy;
 }
+static inline bool mf_norm_adds(const mf_norm_args *a)
+{
+    return a->add || a->copy || a->sum;
+}
+static inline mf_cost mf_cost_of_norm_backward(const mf_norm_args *a)
+{
+    const int64_t size = a->rows * a->n, in = 4 + mf_cast_size(a->type),
+                  sums = !!a->dw + !!a->db + !!a->sum;
+    if (mf_norm_adds(a))
+        return MF_COST(1 + (sums > 0),
+                       size * (in + 4 + (a->add ? 4 : 0) + (a->copy ? 2 : 0)) +
+                           sums * a->n * 4 * (2 * MF_SUM_TILES + 1));
+    return MF_COST(1 + mf_norm_sums(a) * (2 - !!a->offset) + mf_norm_twice(a),
+                   size * (in * (1 + mf_norm_sums(a) + mf_norm_twice(a)) + (a->da ? 4 : 0)));
+}
 
 static inline int64_t mf_attention_pairs(const mf_attention_args *a)
 {

@@ -233,6 +233,9 @@ typedef struct mf_gemm {
     mf_gemm_result y;  /* this field and the following fields are for the epilogue */
     const float *gate; /* [m]; NULL: 1 */
     bool keep;
+    /* with beta 1: what is added in place of c, with c's distances; NULL: c itself. Only for
+     * sets that fuse, for one group, and c in f32 */
+    const float *from;
 } mf_gemm;
 
 /* ---- norms ---- */
@@ -466,6 +469,14 @@ static inline size_t mf_norm_work(int64_t n)
 {
     return (size_t)(2 * MF_NORM_TILES * n) * sizeof(float);
 }
+/* For sets that fuse: the longest rows of norm_backward with add, copy or sum, and the number
+ * of partial sums of a column; work memory for such sums of n columns of several arrays. */
+#define MF_NORM_ADD_MOST 4096
+#define MF_SUM_TILES     128
+static inline size_t mf_sums_work(int64_t arrays, int64_t n)
+{
+    return (size_t)(arrays * MF_SUM_TILES * n) * sizeof(float);
+}
 static inline size_t mf_kernel_embedding_work(int64_t vocab, int64_t count)
 {
     return (size_t)(vocab + 1 + count) * sizeof(int32_t);
@@ -488,6 +499,9 @@ typedef struct mf_kernels {
     bool (*can_swiglu)(const mf_gemm *g);
     /* For linear_cross_entropy: its argument most_logits. */
     int64_t most_logits;
+    /* Whether the set has what graph/plan/fuse_residual.c needs: gemm's `from`, norm_backward
+     * and its add, copy, sum, map1_grad's sum. */
+    bool fuses;
 #define MF_KERNEL(fn, ...) void (*fn)(const mf_kctx *x, const mf_##fn##_args *a);
 #include "kernels/kernels.def"
     /* Computes sums of the tiles in which sumsq adds a range of `total` elements, for callers

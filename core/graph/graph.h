@@ -23,8 +23,7 @@
  * same bits. Small values are kept, and so are all values of the last block, whose gradients
  * come first. The backward function of some ops (SwiGLU) also recomputes the op's output;
  * the gradient of the weights that are multiplied with this output is computed after that
- * function has run. On the default preset, light saves 22 of 141 MiB for 2 % more time,
- * block saves 60 MiB for 12 %. */
+ * function has run. */
 #ifndef MF_GRAPH_GRAPH_H
 #define MF_GRAPH_GRAPH_H
 
@@ -115,6 +114,7 @@ typedef struct mf_node {
     bool metric;    /* only metrics use the node: it runs only if metrics are requested */
     bool dead;      /* no node needs its outputs */
     bool recompute; /* the backward pass recomputes its outputs, unless they must be kept */
+    int more_in, more_out; /* number of arguments that fuse_residual.c has added */
     /* a backward node whose last output is the op's output, recomputed */
     bool recomputes_out;
     uint64_t stream; /* random stream: hash of the scope and of the node's number within
@@ -290,11 +290,6 @@ typedef struct mf_run {
     void *after_arg;
 } mf_run;
 int mf_graph_run(mf_graph *g, const mf_run *run);
-/* For a graph that is only planned: calls the functions of its steps with kernels of `set`,
- * with `stream` in their contexts, in the order of a run without metrics. The kernels must not
- * access memory: addresses only distinguish values. *ret_hosted: the number of steps that are
- * ops of plugins, which are not called. */
-int mf_graph_launches(mf_graph *g, const struct mf_kernels *set, void *stream, int *ret_hosted);
 /* For n intervals at[i] .. at[i + 1] - 1, in rising order, of the gradients of a store on the
  * host: finds the last node that writes to the interval, or -1. Later nodes of a run do not
  * change the interval. */

@@ -276,8 +276,11 @@ int mf_pack(mf_span *spans, int n, size_t border, size_t *ret_bytes);
 /* ---- plan/fuse.c ---- */
 /* Of a graph of a device: makes casts unnecessary; nodes may be dead then. */
 void mf_graph_fuse_casts(mf_graph *g);
-/* Fuses some pairs of nodes into one node, if the graph's device has kernels for that. */
+/* Whether the node reads the values of t, which owns memory, and is not dead. */
+bool mf_node_reads(const mf_node *node, const mf_tensor *t);
+/* Fuse some nodes into one node, if the graph's device has kernels for that. */
 void mf_graph_fuse(mf_graph *g);
+void mf_graph_fuse_residuals(mf_graph *g); /* plan/fuse_residual.c */
 
 /* ---- plan/reuse.c ---- */
 /* Finds gradient storage that values can use. written [n_tensors]: by tensor id, the first node

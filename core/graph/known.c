@@ -1,14 +1,11 @@
-/* graph/known.c: what is known of indices in a run on a device, so that no check is launched
- * for what an earlier launch guarantees. A check there takes as long as a small kernel.
+/* graph/known.c: what is known of indices in a run on a device, where a check takes as long as
+ * a small kernel, so that nothing is checked that an earlier launch guarantees.
  *
- * Something is known of a value in two cases. The op of core that computes it says what its
- * kernels write (mf_call_tell). Or an earlier op of the same run has launched a check; if that
- * check finds a fault, all kernels behind it that use indices do nothing. After a fault a value
- * may not be written at all, and the kernels that read it do nothing either. Nothing is known
- * of inputs, constants and outputs of plugins until their first check. Knowledge belongs to a
- * handle, not to its memory, and ends with the run.
- *
- * The host keeps all checks: there they cost nothing, and guard the memory of the process. */
+ * Something is known of a value if the op of core that computes it says what its kernels write
+ * (mf_call_tell), or if an earlier op of the run has launched a check: after a fault, kernels
+ * that use indices do nothing. Nothing is known of inputs, constants and outputs of plugins
+ * until their first check. Knowledge belongs to a handle, not to its memory, and ends with the
+ * run. The host keeps all checks: they cost nothing there, and guard the process's memory. */
 #include "graph/internal.h"
 
 static mf_known *known_of(const mf_call *call, bool out, int i)

@@ -65,6 +65,7 @@ static int matmul_forward(const mf_call *call)
     g.b.trans = s.trans_b;
     g.b.step = s.k * s.n;
     g.c.step = s.m * s.n;
+    if (call->n_in > 2) g.beta = 1, g.from = mf_call_f32(call, 2); /* fuse_residual.c */
     if (s.batch > 0) mf_call_kernels(call)->gemm(&x, &g);
     return MF_OK;
 }

@@ -39,7 +39,9 @@ static int backward(const mf_call *call)
               .type = (int)mf_call_type(&call->in[X]), .n = mf_shape_count(call->in[X].shape),
               .a = (float)call->attr->f[0], .b = (float)call->attr->f[1],
               .in = call->in[X].data, .out = call->in[Y].data, .dout = call->in[DY].data,
-              .din = call->out[0].data);
+              .din = call->out[0].data,
+              .width = call->n_out > 1 ? call->out[1].shape.dim[0] : 0, /* fuse_residual.c */
+              .sum = call->n_out > 1 ? mf_call_out(call, 1) : NULL, .work = call->work);
     return MF_OK;
 }
 

@@ -84,6 +84,7 @@ static bool fill(mf_kernels *table, const char *name)
     for (int i = 0; i < n; i++)
         if (strcmp(isas[i].name, name) == 0) {
             *table = mf_kernels_ref;
+            table->fuses = false;
             table->name = "cpu";
 #define MF_FILL_REF(fn)
 #define MF_FILL_SIMD(fn)

@@ -33,6 +33,7 @@ const mf_kernels mf_kernels_cuda = {
     .can_pack = mf_cuda_can_pack,
     .can_swiglu = mf_cuda_can_swiglu,
     .most_logits = MF_GPU_LOGITS,
+    .fuses = true,
 #define MF_KERNEL(fn, ...) .fn = mf_cuda_##fn,
 #include "kernels/kernels.def"
     .sumsq_tiles = NULL,

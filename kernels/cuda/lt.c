@@ -85,6 +85,7 @@ static form form_of(const mf_gemm *g)
     f.align_a = aligned(g->a.data, f.step_a * size);
     f.align_b = aligned(g->b.data, f.step_b * size);
     f.align_c = aligned(g->c.data, f.step_c * mf_cast_size((int)g->c.type));
+    if (g->from && aligned(g->from, 0) < f.align_c) f.align_c = aligned(g->from, 0);
     return f;
 }
 
@@ -223,8 +224,8 @@ static void multiply(mf_cuda_lt *p, const plan *l, const mf_kctx *x, const mf_ge
                                            sizeof g->bias);
     if (s == CUBLAS_STATUS_SUCCESS)
         s = cublasLtMatmul(p->handle, l->desc, &g->alpha, g->b.data, l->x, g->a.data, l->y,
-                           &g->beta, g->c.data, l->c, g->c.data, l->c, &l->algo, p->work,
-                           WORK_BYTES, x->stream);
+                           &g->beta, g->from ? g->from : g->c.data, l->c, g->c.data, l->c,
+                           &l->algo, p->work, WORK_BYTES, x->stream);
     if (s == CUBLAS_STATUS_SUCCESS || p->error != CUBLAS_STATUS_SUCCESS) return;
     p->error = s;
     p->failed = "a gemm";
@@ -275,8 +276,10 @@ static bool divide(mf_gemm *g, mf_gemm *ret_rest)
     if (k) r->k = k;
     if (n && g->bias) r->bias = g->bias + g->n;
     const int64_t c = (m ? g->m * g->c.ld : 0) + (n ? g->n : 0);
-    r->c.data = (char *)g->c.data + (size_t)c * (size_t)mf_cast_size((int)g->c.type);
-    if (k) g->beta = 1, g->bias = NULL;
+    const size_t bytes = (size_t)c * (size_t)mf_cast_size((int)g->c.type);
+    r->c.data = (char *)g->c.data + bytes;
+    if (g->from) r->from = g->from + c;
+    if (k) g->beta = 1, g->bias = NULL, g->from = NULL;
     return true;
 }
 

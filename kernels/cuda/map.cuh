@@ -3,6 +3,7 @@
  * as many again in a second turn, so that more of memory is under way. */
 #pragma once
 #include "base.cuh"
+#include "sum.cuh"
 
 constexpr int MF_EACH = 4, MF_TURNS = 2;
 
@@ -231,6 +232,56 @@ __global__ void __launch_bounds__(MF_THREADS)
         }
     });
     mf_put_turns(din, n, wide, v);
+}
+
+/* The same for rows of `width`, of whose columns it writes sums to part [MF_SUM_TILES, width]:
+ * a warp has four columns of each lane, of the rows of its block in turn. Sums are those of
+ * what is written. */
+constexpr int MF_GRAD_COLUMNS = MF_EACH * MF_WARP, MF_GRAD_ROWS = MF_THREADS / MF_WARP;
+template <class T>
+__global__ void __launch_bounds__(MF_THREADS)
+    mf_cu_map1_grad_sum(int fn, int64_t rows, int64_t width, float a, float b, const T *in,
+                        const T *out, const T *dout, T *din, float *part)
+{
+    MF_SHARED(float, sums, [MF_GRAD_ROWS][MF_GRAD_COLUMNS]);
+    const int own = (int)threadIdx.x / MF_WARP, lane = (int)threadIdx.x % MF_WARP;
+    const int64_t j = (int64_t)blockIdx.x * MF_GRAD_COLUMNS + lane * MF_EACH;
+    const int64_t step = (int64_t)gridDim.y * MF_GRAD_ROWS;
+    const int64_t first = j < width ? (int64_t)blockIdx.y * MF_GRAD_ROWS + own : rows;
+    float sum[MF_EACH] = {};
+    mf_with_map1(fn, [&](auto f) {
+        MF_UNROLL_BY(1)
+        for (int64_t r = first; r < rows; r += MF_TURNS * step) {
+            float x[MF_TURNS][MF_EACH] = {}, y[MF_TURNS][MF_EACH] = {}, v[MF_TURNS][MF_EACH];
+            MF_UNROLL
+            for (int t = 0; t < MF_TURNS; t++) { /* loads of all rows before they are used */
+                const int64_t at = (r + t * step < rows ? r + t * step : r) * width + j;
+                if (in) mf_get4(in + at, x[t]);
+                if (out) mf_get4(out + at, y[t]);
+                mf_get4(dout + at, v[t]);
+            }
+            MF_UNROLL
+            for (int t = 0; t < MF_TURNS; t++) {
+                if (r + t * step >= rows) continue;
+                MF_UNROLL
+                for (int k = 0; k < MF_EACH; k++) {
+                    T written;
+                    v[t][k] *= mf_map1_slope(f, x[t][k], y[t][k], a, b);
+                    mf_put(&written, v[t][k]);
+                    sum[k] += mf_get(&written);
+                }
+                mf_put4(din + (r + t * step) * width + j, v[t]);
+            }
+        }
+    });
+    mf_put4(sums[own] + lane * MF_EACH, sum);
+    __syncthreads();
+    const int64_t column = (int64_t)blockIdx.x * MF_GRAD_COLUMNS + threadIdx.x;
+    if (threadIdx.x >= MF_GRAD_COLUMNS || column >= width) return;
+    float all = sums[0][threadIdx.x];
+    for (int row = 1; row < MF_GRAD_ROWS; row++)
+        all += sums[row][threadIdx.x];
+    part[(int64_t)blockIdx.y * width + column] = all;
 }
 
 /* Four dimensions, of which those that follow each other in all arrays were joined. */
@@ -499,6 +550,18 @@ extern "C" void mf_cuda_map1_grad(const mf_kctx *x, const mf_map1_grad_args *a)
     if (a->n <= 0) return;
     mf_by_type(a->type, [&](auto of) {
         typedef decltype(of) T;
+        if (a->sum) {
+            const int64_t rows = a->n / a->width;
+            const int64_t tiles = (rows + MF_GRAD_ROWS - 1) / MF_GRAD_ROWS;
+            const int most = (int)(tiles < MF_SUM_TILES ? tiles : MF_SUM_TILES);
+            MF_LAUNCH(mf_cu_map1_grad_sum<T>,
+                      dim3(mf_grid(a->width, MF_GRAD_COLUMNS).x, (unsigned)most),
+                      dim3(MF_THREADS), 0, x, a->fn, rows, a->width, a->a, a->b,
+                      (const T *)a->in, (const T *)a->out, (const T *)a->dout, (T *)a->din,
+                      (float *)a->work);
+            mf_add_tiles(x, NULL, a->width, most, a->work, a->sum, NULL, NULL);
+            return;
+        }
         MF_LAUNCH(mf_cu_map1_grad<T>, mf_grid(a->n, MF_THREADS * MF_TURNS * MF_EACH),
                   dim3(MF_THREADS), 0, x, a->fn, wide, a->n, a->a, a->b, (const T *)a->in,
                   (const T *)a->out, (const T *)a->dout, (T *)a->din);

@@ -250,6 +250,87 @@ __global__ void __launch_bounds__(MF_THREADS)
     if (p.db) p.db[j] = (float)sum_b;
 }
 
+/* ---- with a residual ---- */
+
+/* da + add, its copy, and sums over rows, of which each array is read once. A block has rows in
+ * turn, as many at once as it has rows of threads, and each thread sums its columns: which
+ * numbers are added in which order depends on the shape alone. Sums of a block go to work
+ * [3, MF_SUM_TILES, n]. */
+template <int W, int FOURS, class T>
+__global__ void __launch_bounds__(MF_THREADS)
+    mf_cu_norm_add(const mf_fault *fault, mf_norm_args p)
+{
+    constexpr int ROWS = MF_THREADS / W;
+    MF_SHARED(float, part, [ROWS > 1 ? (ROWS - 1) * 4 * W * FOURS : 1]);
+    const int own = (int)threadIdx.x / W;
+    float sum[3][FOURS][4] = {}; /* dw, db, sum */
+    if (mf_failed(fault)) return;
+    for (int64_t r = (int64_t)blockIdx.x * ROWS + own; r < p.rows;
+         r += (int64_t)gridDim.x * ROWS) {
+        mf_held_row<W, FOURS> a, wdy, add;
+        a.get(p.a + r * p.n, p.n);
+        wdy.get((const T *)p.dy + r * p.n, p.n);
+        if (p.add) add.get(p.add + r * p.n, p.n);
+        const mf_norm_row s = mf_norm_row_of<W>(p, a);
+        float g = 0, gc = 0;
+        MF_UNROLL
+        for (int q = 0; q < FOURS; q++) {
+            float u[4];
+            if (a.column(q) >= p.n) continue;
+            mf_norm_weights(p.w, a.column(q), 1, u);
+            MF_UNROLL
+            for (int k = 0; k < 4; k++) {
+                const float c = a.v[q][k] - s.mean;
+                sum[0][q][k] += wdy.v[q][k] * c * s.factor;
+                sum[1][q][k] += wdy.v[q][k];
+                wdy.v[q][k] *= u[k];
+                g += wdy.v[q][k], gc += wdy.v[q][k] * c;
+            }
+        }
+        g = mf_row<W, mf_add>(g);
+        gc = mf_row<W, mf_add>(gc);
+        MF_UNROLL
+        for (int q = 0; q < FOURS; q++) {
+            const int64_t at = r * p.n + a.column(q);
+            if (a.column(q) >= p.n) continue;
+            MF_UNROLL
+            for (int k = 0; k < 4; k++) {
+                float da = mf_norm_da(p, s, g, gc, a.v[q][k], wdy.v[q][k]);
+                if (p.add) da = add.v[q][k] + da;
+                wdy.v[q][k] = da;
+                sum[2][q][k] += da;
+            }
+            mf_put4(p.da + at, wdy.v[q]);
+            if (p.copy) mf_put4(p.copy + at, wdy.v[q]);
+        }
+    }
+    MF_UNROLL
+    for (int which = 0; which < 3; which++) {
+        float *to = (float *)p.work + ((int64_t)which * MF_SUM_TILES + blockIdx.x) * p.n;
+        if (which == 0 ? !p.dw : which == 1 ? !p.db : !p.sum) continue;
+        __syncthreads(); /* the sums before were read */
+        MF_UNROLL
+        for (int q = 0; ROWS > 1 && own > 0 && q < FOURS; q++)
+            mf_put4(part + ((own - 1) * FOURS + q) * 4 * W + 4 * mf_my_lane<W>(),
+                    sum[which][q]);
+        __syncthreads();
+        if (own > 0) continue;
+        MF_UNROLL
+        for (int q = 0; q < FOURS; q++) {
+            const int column = 4 * (W * q + mf_my_lane<W>());
+            if (column >= p.n) continue;
+            for (int row = 1; row < ROWS; row++) {
+                float more[4];
+                mf_get4(part + ((row - 1) * FOURS + q) * 4 * W + 4 * mf_my_lane<W>(), more);
+                MF_UNROLL
+                for (int k = 0; k < 4; k++)
+                    sum[which][q][k] += more[k];
+            }
+            mf_put4(to + column, sum[which][q]);
+        }
+    }
+}
+
 /* ---- launches ---- */
 
 /* Whether these rows, and weights, begin at addresses that are aligned to four numbers. */
@@ -328,7 +409,34 @@ template <class T> static void mf_norm_backward_of(const mf_kctx *x, const mf_no
     }
 }
 
+template <class T> static void mf_norm_add(const mf_kctx *x, const mf_norm_args &p)
+{
+    const auto launch = [&](auto w, auto fours) {
+        constexpr int W = decltype(w)::threads, FOURS = decltype(fours)::each;
+        const int64_t blocks = (p.rows + MF_THREADS / W - 1) / (MF_THREADS / W);
+        const int tiles = (int)(blocks < MF_SUM_TILES ? blocks : MF_SUM_TILES);
+        if (tiles > 0)
+            MF_LAUNCH((mf_cu_norm_add<W, FOURS, T>), dim3((unsigned)tiles), dim3(MF_THREADS), 0,
+                      x, x->fault, p);
+        if (p.dw || p.db || p.sum)
+            mf_add_tiles(x, x->fault, p.n, tiles, p.work, p.dw, p.db, p.sum);
+    };
+    if (p.n <= 0) return;
+    if (p.n <= 4 * 4 * MF_WARP)
+        launch(mf_width<MF_WARP>(), mf_each_of<4>());
+    else if (p.n <= 4 * 6 * MF_WARP)
+        launch(mf_width<MF_WARP>(), mf_each_of<6>());
+    else if (p.n <= 4 * 2 * MF_THREADS)
+        launch(mf_width<MF_THREADS>(), mf_each_of<2>());
+    else
+        launch(mf_width<MF_THREADS>(), mf_each_of<4>());
+}
+
 extern "C" void mf_cuda_norm_backward(const mf_kctx *x, const mf_norm_args *p)
 {
+    if (p->add || p->copy || p->sum) {
+        mf_by_type(p->type, [&](auto of) { mf_norm_add<decltype(of)>(x, *p); });
+        return;
+    }
     mf_by_type(p->type, [&](auto of) { mf_norm_backward_of<decltype(of)>(x, *p); });
 }

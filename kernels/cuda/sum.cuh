@@ -52,6 +52,32 @@ template <class C> MF_INLINE int64_t mf_summed_column(int64_t n)
     return t < C::all && i < n ? i : n;
 }
 
+/* Adds partial sums of n columns of up to three arrays, part [3, MF_SUM_TILES, n], of which the
+ * first `tiles` tiles exist; blockIdx.y chooses the array. */
+__global__ void __launch_bounds__(MF_THREADS)
+    mf_cu_add_tiles(const mf_fault *fault, int64_t n, int tiles, const float *part, float *to0,
+                    float *to1, float *to2)
+{
+    typedef mf_single_columns C;
+    const int64_t j = mf_my_column<C>(), of = mf_summed_column<C>(n);
+    float *const to = blockIdx.y == 0 ? to0 : blockIdx.y == 1 ? to1 : to2;
+    double sum[1] = {};
+    if (!to || mf_failed(fault)) return;
+    part += (int64_t)blockIdx.y * MF_SUM_TILES * n;
+    MF_UNROLL_BY(4)
+    for (int i = mf_my_lane_of_column<C>(); i < tiles; i += C::rows)
+        sum[0] += j < n ? part[i * n + j] : 0;
+    const double total = mf_column<C>(sum);
+    if (of < n) to[of] = (float)total;
+}
+static inline void mf_add_tiles(const mf_kctx *x, const mf_fault *fault, int64_t n, int tiles,
+                                const void *part, float *to0, float *to1, float *to2)
+{
+    const unsigned arrays = to2 ? 3 : to1 ? 2 : 1;
+    MF_LAUNCH(mf_cu_add_tiles, dim3(mf_grid(n, MF_COLUMNS).x, arrays), dim3(MF_THREADS), 0, x,
+              fault, n, tiles, (const float *)part, to0, to1, to2);
+}
+
 /* One partial sum of column i of matrix o: over chunk c, which has `chunk` rows. */
 template <class C, class T>
 __global__ void __launch_bounds__(MF_THREADS)

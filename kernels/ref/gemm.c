@@ -79,7 +79,8 @@ static void add_inner(const mf_gemm *g, const part *p, int64_t i, int64_t rows, 
 static void store(const mf_gemm *g, const part *p, int64_t i, int64_t j, double sum)
 {
     sum = (double)g->alpha * sum + (p->bias != NULL ? (double)p->bias[j] : 0);
-    if (g->beta != 0) sum += (double)ref_load((int)g->c.type, p->c, i * g->c.ld + j);
+    const void *from = g->from != NULL ? (const void *)g->from : p->c;
+    if (g->beta != 0) sum += (double)ref_load((int)g->c.type, from, i * g->c.ld + j);
     ref_store((int)g->c.type, p->c, i * g->c.ld + j, (float)sum);
 }
 

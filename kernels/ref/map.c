@@ -143,6 +143,12 @@ void mf_ref_map1_grad(const mf_kctx *x, const mf_map1_grad_args *a)
                               a->out ? ref_load(a->type, a->out, i) : 0, a->a, a->b);
         ref_store(a->type, a->din, i, (float)(d * ref_load(a->type, a->dout, i)));
     }
+    for (int64_t j = 0; a->sum && j < a->width; j++) {
+        double sum = 0;
+        for (int64_t i = j; i < a->n; i += a->width)
+            sum += ref_load(a->type, a->din, i);
+        a->sum[j] = (float)sum;
+    }
 }
 
 static float map2(int fn, float a, float b)

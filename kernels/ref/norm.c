@@ -196,6 +196,16 @@ void mf_ref_norm_backward(const mf_kctx *x, const mf_norm_args *p)
     if (!p->offset) backward(p, 0, p->rows, 0);
     for (int64_t e = 0; p->offset && e < p->groups; e++)
         backward(p, p->offset[e], p->offset[e + 1], e);
+    for (int64_t i = 0; (p->add || p->copy) && i < p->rows * p->n; i++) {
+        if (p->add) p->da[i] += p->add[i];
+        if (p->copy) p->copy[i] = mf_bf16_from_f32(p->da[i]);
+    }
+    for (int64_t j = 0; p->sum && j < p->n; j++) {
+        double sum = 0;
+        for (int64_t i = 0; i < p->rows; i++)
+            sum += (double)p->da[i * p->n + j];
+        p->sum[j] = (float)sum;
+    }
     for (int64_t i = 0; p->offset && p->da && i < p->rows * p->n; i++)
         if (grouped_nowhere(p, i / p->n)) p->da[i] = 0;
 }

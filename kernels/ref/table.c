@@ -17,6 +17,7 @@ void mf_ref_pack_weights(const mf_kctx *x, const mf_pack_weights_args *a)
 const mf_kernels mf_kernels_ref = {
     .name = "ref",
     .can_pack = cannot_pack,
+    .fuses = true,
 #define MF_KERNEL(fn, ...) .fn = mf_ref_##fn,
 #include "kernels/kernels.def"
 };

@@ -37,7 +37,7 @@ static int plan(mf_session *s, const mf_model_shape *shape, mf_model_graph **ret
 }
 
 /* What decides, of the kernels of a GPU, about the memory of a graph. */
-static const mf_kernels gpu = {.name = "gpu", .most_logits = MF_GPU_LOGITS};
+static const mf_kernels gpu = {.name = "gpu", .most_logits = MF_GPU_LOGITS, .fuses = true};
 
 /* Computes the memory of one graph of training and one of evaluation, both of the full length.
  * As in the trainer, evaluation reuses the arena of training if this arena is large enough. */

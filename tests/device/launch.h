@@ -75,6 +75,7 @@ static inline void move_mf_gemm(const mover *m, mf_gemm *a)
     MOVE(offset);
     MOVE(y.data);
     MOVE(gate);
+    MOVE(from);
 }
 
 static inline void move_mf_update_args(const mover *m, mf_update_args *a)

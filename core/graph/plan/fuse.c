@@ -20,9 +20,9 @@
 enum { X, W, GATE = 4 };
 enum { H, FACTOR, H_GATE }; /* inputs of swiglu */
 
-static bool reads(const mf_node *node, const mf_tensor *t)
+bool mf_node_reads(const mf_node *node, const mf_tensor *t)
 {
-    for (int i = 0; i < node->n_in; i++)
+    for (int i = 0; !node->dead && i < node->n_in; i++)
         if (node->in[i] && node->reads >> i & 1u && mf_owner(node->in[i]) == t) return true;
     return false;
 }
@@ -39,7 +39,7 @@ static mf_node *activation_of(const mf_graph *g, int at, const mf_opdef *swiglu)
         return NULL;
     for (int i = at + 1; i < g->n_nodes; i++) {
         mf_node *node = g->nodes[i];
-        if (node->dead || !reads(node, h)) continue;
+        if (!mf_node_reads(node, h)) continue;
         if (node->op != swiglu || node->backward || node->in[H] != h || node->in[FACTOR])
             continue;
         const mf_tensor *gate = node->n_in > H_GATE ? node->in[H_GATE] : NULL;
@@ -58,7 +58,7 @@ static bool read_by_others(const mf_graph *g, const mf_tensor *h, const mf_node 
     for (int i = 0; i < g->n_tensors; i++)
         if (g->tensors[i]->keep && mf_owner(g->tensors[i]) == h) return true;
     for (int i = 0; i < g->n_nodes; i++)
-        if (!g->nodes[i]->dead && g->nodes[i] != but && reads(g->nodes[i], h)) return true;
+        if (g->nodes[i] != but && mf_node_reads(g->nodes[i], h)) return true;
     return false;
 }
 

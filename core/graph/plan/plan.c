@@ -133,8 +133,8 @@ static void replace(planner *p, const mf_node *node, int at, int j, int i)
 
 static void replace_inputs(planner *p, const mf_node *node, int at)
 {
-    const int inputs = node->n_out - node->recomputes_out;
-    const int n_out = (node->n_in - inputs) / 2; /* number of outputs of the forward node */
+    const int inputs = node->n_out - node->more_out - node->recomputes_out;
+    const int n_out = (node->n_in - node->more_in - inputs) / 2; /* of the forward node */
     for (int j = 0; j < inputs; j++)
         if (node->op->backward_over >> j & 1u) replace(p, node, at, j, j);
     if (node->op->flags & MF_OP_GRAD_INPLACE) replace(p, node, at, 0, inputs + n_out);
@@ -381,6 +381,7 @@ int mf_graph_plan(mf_graph *g)
             mark_dead(g);
         }
         mf_graph_fuse(g);
+        mf_graph_fuse_residuals(g);
         code = refuse_unreadable(g);
         if (code == MF_OK) code = lay_out(&p, spans);
     }

@@ -83,6 +83,11 @@ static int run_backward(const mf_call *call, mf_norm_fn kind, int dy)
     if (kind != MF_NORM_FN_L2) args.dw = mf_call_out(call, W);
     if (kind == MF_NORM_FN_LAYER) args.db = mf_call_out(call, BIAS);
     args.work = call->work;
+    if (call->n_in > dy + 1) { /* graph/plan/fuse_residual.c */
+        args.add = mf_call_f32(call, dy + 1);
+        args.copy = call->out[call->n_out - 2].data;
+        args.sum = mf_call_out(call, call->n_out - 1);
+    }
     mf_call_kernels(call)->norm_backward(&x, &args);
     return MF_OK;
 }

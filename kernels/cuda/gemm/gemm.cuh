@@ -74,7 +74,7 @@ MF_INLINE void mf_gemm_store(const mf_gemm &g, const mf_gemm_part &p, int64_t i,
     const bool bf16 = g.c.type == MF_CAST_BF16;
     float v = g.alpha * sum;
     if (g.bias) v += g.bias[p.group * g.step_bias + j];
-    if (g.beta != 0) v += bf16 ? mf_get(h) : *f;
+    if (g.beta != 0) v += bf16 ? mf_get(h) : g.from ? g.from[at] : *f;
     if (bf16)
         mf_put(h, v);
     else
@@ -149,6 +149,16 @@ __global__ void __launch_bounds__(MF_THREADS)
         const int64_t r = at / g.n, i = r < before ? r : after + (r - before), j = at % g.n;
         if (!swiglu || g.keep) mf_gemm_clear(g.c, i, j);
         if (swiglu && j < g.n / 2) mf_gemm_clear(g.y, i, j);
+    }
+}
+
+/* Copies the matrix that is added to c. */
+__global__ void __launch_bounds__(MF_THREADS) mf_cu_gemm_from(const mf_fault *fault, mf_gemm g)
+{
+    if (mf_failed(fault)) return;
+    for (int64_t at = mf_thread(); at < g.m * g.n; at += mf_threads()) {
+        const int64_t to = at / g.n * g.c.ld + at % g.n;
+        ((float *)g.c.data)[to] = g.from[to];
     }
 }
 

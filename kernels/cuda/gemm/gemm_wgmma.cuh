@@ -414,7 +414,13 @@ extern "C" void mf_cuda_gemm(const mf_kctx *x, const mf_gemm *given)
     if (g.groups < 1) g.groups = 1;
     if (g.m <= 0 || g.n <= 0) return;
     const bool by_rows = g.by == MF_BY_ROWS;
-    if (mf_can_gemm_few(g))
+    const bool few = mf_can_gemm_few(g);
+    if (g.from && g.beta != 0 && !few) { /* the other kernels add c */
+        MF_LAUNCH(mf_cu_gemm_from, mf_grid(g.m * g.n, MF_THREADS), dim3(MF_THREADS), 0, x,
+                  x->fault, g);
+        g.from = NULL;
+    }
+    if (few)
         mf_launch_gemm_few(x, g);
     else if (g.epilogue == MF_EPILOGUE_SWIGLU)
         mf_launch_swiglu_wgmma(x, g);

@@ -57,6 +57,27 @@ static void run_map1_grad(mf_kt *t)
     give(t, n, da);
 }
 
+/* Columns are summed, too; a set that does not fuse has a kernel for that. The variant selects
+ * the size, the type and the function, of which one reads y. */
+static void run_map1_grad_sum(mf_kt *t)
+{
+    static const int64_t of[][2] = {{1100, 36}, {5, 132}, {19, 256}};
+    static const int fns[] = {MF_MAP_GELU, MF_MAP_SILU, MF_MAP_TANH};
+    const int v = t->variant, type = v / 3 % 2 ? MF_CAST_BF16 : MF_CAST_F32;
+    const int64_t rows = of[v % 3][0], width = of[v % 3][1], n = rows * width;
+    const void *x = kt_typed(t, type, n, kt_f32(t, n));
+    const void *dy = kt_typed(t, type, n, kt_f32(t, n));
+    void *dx = kt_typed(t, type, n, kt_f32(t, n));
+    float *sum = kt_result(t, width);
+    KT_RUN(t, map1_grad, .fn = fns[v / 6], .type = type, .n = n, .in = x, .out = x, .dout = dy,
+           .din = dx, .width = width, .sum = t->k->fuses ? sum : NULL,
+           .work = kt_work(t, mf_sums_work(1, width)));
+    if (!t->k->fuses)
+        KT_RUN(t, sum3, .outer = 1, .n = rows, .inner = width, .scale = 1, .type = type,
+               .in = dx, .out = sum, .work = kt_work(t, mf_sum3_work(1, rows, width)));
+    kt_give(t, type, n, dx);
+}
+
 /* dim, strides of a, strides of b: equal shapes, a row, a column, a scalar, an outer product,
  * four dimensions. */
 static const int64_t map2_of[][3][4] = {{{1, 1, 1, 20001}, {0, 0, 0, 1}, {0, 0, 0, 1}},
@@ -179,6 +200,56 @@ static void run_layernorm_backward(mf_kt *t)
                                .db = t->variant == 1 ? NULL : db,
                                .work = kt_work(t, mf_norm_work(n))};
     t->k->norm_backward(t->x, &args);
+}
+
+/* norm_backward with a residual, a copy of da and sums of it; a set that does not fuse has four
+ * kernels for that. The variant selects the size, the kind and the type of dy, and whether
+ * there is a residual or weights. One size has more rows than all blocks have at once. */
+#define ADDS 6
+static const int64_t add_of[ADDS][2] = {{1100, 36}, {5, 512},  {37, 768},
+                                        {9, 1024},  {3, 1100}, {2, 4096}};
+static void norm_backward_add(mf_kt *t, bool copied)
+{
+    const int v = t->variant / ADDS;
+    const int64_t rows = add_of[t->variant % ADDS][0], n = add_of[t->variant % ADDS][1],
+                  all = rows * n;
+    const bool fuses = t->k->fuses || t->fault.kind != MF_FAULT_NONE;
+    const float *add = v % 3 != 1 ? kt_f32(t, all) : NULL;
+    mf_bf16 *copy = bf16s(t, all);
+    mf_norm_args args = {.kind = v % 2 ? MF_NORM_FN_LAYER : MF_NORM_FN_RMS,
+                         .rows = rows,
+                         .n = n,
+                         .eps = 1e-3f,
+                         .type = v < 2 ? MF_CAST_F32 : MF_CAST_BF16,
+                         .a = kt_f32(t, all),
+                         .w = v % 3 != 2 ? kt_f32(t, n) : NULL,
+                         .dy = v < 2 ? (void *)kt_f32(t, all) : bf16s(t, all),
+                         .da = copied ? kt_f32(t, all) : kt_result(t, all),
+                         .work = kt_work(t, mf_sums_work(3, n))};
+    float *sum = copied ? NULL : kt_result(t, n);
+    if (!copied && args.w) args.dw = kt_result(t, n);
+    if (!copied && v % 2) args.db = kt_result(t, n);
+    if (t->k->fuses) args.add = add, args.copy = copied ? copy : NULL, args.sum = sum;
+    t->k->norm_backward(t->x, &args);
+    if (!fuses && add)
+        KT_RUN(t, map2, .fn = MF_MAP_ADD, .type = MF_CAST_F32, .dim = {1, 1, 1, all},
+               .stride_a = {0, 0, 0, 1}, .stride_b = {0, 0, 0, 1}, .a = add, .b = args.da,
+               .out = args.da);
+    if (!fuses && copied)
+        KT_RUN(t, cast, .n = all, .from = MF_CAST_F32, .to = MF_CAST_BF16, .in = args.da,
+               .out = copy);
+    if (!fuses && !copied)
+        KT_RUN(t, sum3, .outer = 1, .n = rows, .inner = n, .scale = 1, .type = MF_CAST_F32,
+               .in = args.da, .out = sum, .work = kt_work(t, mf_sum3_work(1, rows, n)));
+    if (copied) give(t, all, copy);
+}
+static void run_norm_backward_add(mf_kt *t)
+{
+    norm_backward_add(t, false);
+}
+static void run_norm_backward_copy(mf_kt *t)
+{
+    norm_backward_add(t, true);
 }
 
 /* sizes, of which the variant selects one: tokens, assignments per token, width */
@@ -377,6 +448,7 @@ static void run_sumsq_ranges(mf_kt *t)
 const mf_kernel_row mf_kernel_cases_bf16[] = {
     {"map1", run_map1, MF_MAP1_COUNT *LENGTHS, false, ULP},
     {"map1_grad", run_map1_grad, MF_MAP1_COUNT *LENGTHS, false, ULP},
+    {"map1_grad", run_map1_grad_sum, 18, false, ULP},
     {"map2", run_map2, MF_MAP2_COUNT *SHAPES, false, ULP},
     {"swiglu", run_swiglu, 9, false, ULP},
     {"swiglu_backward", run_swiglu_backward, 9, false, ULP},
@@ -384,6 +456,8 @@ const mf_kernel_row mf_kernel_cases_bf16[] = {
     {"norm_backward", run_rmsnorm_backward, 9, false, 2e-6},
     {"norm", run_layernorm, 9, false, ULP},
     {"norm_backward", run_layernorm_backward, 6, false, 5e-6},
+    {"norm_backward", run_norm_backward_add, 4 * ADDS, false, 5e-6},
+    {"norm_backward", run_norm_backward_copy, 4 * ADDS, false, ULP},
     {"gather_rows", run_gather_rows, SIZES, true, 0},
     {"sum_rows", run_sum_rows, 4 * SIZES, true, ULP},
     {"combine_grad", run_combine_grad, 5 * SIZES, true, ULP},

@@ -63,6 +63,33 @@ static void run_linear(mf_kt *t)
     t->k->gemm(t->x, &g);
 }
 
+/* c = a b^T + bias + another matrix, which a set that does not fuse copies to c first. Rows are
+ * further apart than their columns; the last size has rows of odd length. v: bf16, bias. */
+static void *numbers(mf_kt *t, mf_cast_type type, int64_t count);
+static void run_from(mf_kt *t)
+{
+    static const int64_t of[][3] = {{1, 64, 32}, {12, 40, 72}, {70, 136, 64}, {5, 2051, 24}};
+    const int v = t->variant;
+    const int64_t m = of[v / 4][0], n = of[v / 4][1], k = of[v / 4][2], ld = n + n % 2 + 2;
+    const mf_cast_type type = v & 1 ? MF_CAST_BF16 : MF_CAST_F32;
+    float *c = kt_result(t, m * ld), *from = kt_f32(t, m * ld);
+    mf_gemm g = {.m = m,
+                 .n = n,
+                 .k = k,
+                 .a = {.data = numbers(t, type, m * k), .type = type, .ld = k},
+                 .b = {.data = numbers(t, type, n * k), .type = type, .trans = true, .ld = k},
+                 .c = {.data = c, .ld = ld},
+                 .alpha = 1,
+                 .beta = 1,
+                 .bias = v & 2 ? kt_f32(t, n) : NULL};
+    if (t->k->fuses)
+        g.from = from;
+    else if (t->fault.kind == MF_FAULT_NONE) /* after a fault c stays as it is */
+        KT_RUN(t, copy4, .dim = {1, 1, m, n}, .stride_in = {0, 0, ld, 1},
+               .stride_out = {0, 0, ld, 1}, .in = from, .out = c);
+    t->k->gemm(t->x, &g);
+}
+
 /* ---- types, gathers and groups ---- */
 
 /* Numbers of a type: f32, or f32 truncated to bf16. */
@@ -417,6 +444,7 @@ const mf_kernel_row mf_kernel_cases_gemm[] = {
     {"gemm", run_rounded, 6, true, 0},
     {"gemm", run_matmul, 8 * SIZES, true, 2e-6},
     {"gemm", run_matmul_batch, 4, true, 2e-6},
+    {"gemm", run_from, 16, true, 2e-6},
     {"gemm", run_gemm, OF_A_TYPE, true, 2e-6},
     {"gemm", run_gemm_bf16, 2 * OF_A_TYPE, true, 8e-3},
     {"gemm", run_long_f32, 8, true, 4e-6},   /* sums of 2,053 numbers in f32 */

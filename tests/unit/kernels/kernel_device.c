@@ -124,5 +124,6 @@ const mf_kernels *mf_kernels_launched(mf_kt *t, const mf_kernels *set)
     like = set;
     table.can_pack = mf_device_kernels(mf_test_device(), set)->can_pack;
     table.can_swiglu = mf_device_kernels(mf_test_device(), set)->can_swiglu;
+    table.fuses = mf_device_kernels(mf_test_device(), set)->fuses;
     return &table;
 }

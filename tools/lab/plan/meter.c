@@ -8,6 +8,7 @@
 #include <string.h>
 #include "base/error.h"
 #include "graph/graph.h"
+#include "lab/plan/launches.h"
 #include "run/modules.h"
 #include "train/optim/method.h"
 #include "train/optim/optim.h"

@@ -137,6 +137,7 @@ const mf_kernels mf_meter_kernels = {
     .name = "meter",
     .can_pack = can_pack,
     .most_logits = MF_GPU_LOGITS,
+    .fuses = true,
 #define MF_KERNEL(fn, ...) .fn = meter_##fn,
 #include "kernels/kernels.def"
 };

@@ -1,7 +1,8 @@
-/* graph/launches.c: finds the launches of a run of a graph without running it. The function of
- * each step is called with a set whose kernels only examine their arguments. Ops of core only
- * launch kernels, and types, shapes and attributes determine these launches. So in a graph that
- * is only planned, addresses without memory are enough. */
+/* lab/plan/launches.c: finds the launches of a run of a graph without running it. The function
+ * of each step is called with a set whose kernels only examine their arguments. Ops of core
+ * only launch kernels, and types, shapes and attributes determine these launches. So in a graph
+ * that is only planned, addresses without memory are enough. */
+#include "lab/plan/launches.h"
 #include "graph/internal.h"
 
 /* Addresses of values that have no memory: the address ranges of tensors do not overlap, and no
