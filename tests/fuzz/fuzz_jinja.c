@@ -1,7 +1,7 @@
 /* fuzz_jinja: the input up to its first NUL is a template; the rest is the content of a
  * message. What is read is rendered twice, with the same result. The output is valid UTF-8,
- * and what {% generation %} encloses lies in it, in order. Limits are far below
- * those of the program, since a loop in a loop would take the time of a thousand other inputs. */
+ * and what {% generation %} encloses lies in it, in order. Limits are far below those of the
+ * program, since a loop in a loop would take the time of a thousand other inputs. */
 #include "tests/fuzz/fuzz.h"
 
 #include "base/error.h"

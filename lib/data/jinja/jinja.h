@@ -22,7 +22,7 @@ enum {
     MF_JINJA_STEPS = 50000000,
     MF_JINJA_STEP = 16,
     MF_JINJA_DEPTH = 100,   /* greatest nesting of blocks and brackets, and of calls */
-    MF_JINJA_NESTING = 1000 /* of all that runs, and of values: the stack is bounded by it */
+    MF_JINJA_NESTING = 1000 /* of all that runs, and of values: a stack of 1 MiB is enough */
 };
 
 typedef struct mf_jinja mf_jinja; /* never changes, so threads may share it */

@@ -362,8 +362,8 @@ int mf_rx_classify(const char *where, mf_rx_sets *s, mf_rx_classes *ret)
     int rc = edge && m.member ? MF_OK : MF_ENOMEM;
     if (rc == MF_OK && parts * edges > WORK)
         rc = mf_fail(MF_EINPUT,
-                     "%s: classes with %zu ends of ranges and %zu parts: expected a product of "
-                     "at most %d",
+                     "%s: classes with %zu ends of ranges and %zu parts: multiplied they are "
+                     "more than %d",
                      where, edges, parts, WORK);
     if (rc == MF_OK) rc = fill(&m, edge);
     mf_free(edge);
