@@ -1,6 +1,7 @@
 /* fuzz_jinja: the input up to its first NUL is a template; the rest is the content of a
  * message. What is read is rendered twice, with the same result. The output is valid UTF-8,
- * and what {% generation %} encloses lies in it, in order. */
+ * and what {% generation %} encloses lies in it, in order. Limits are far below those of the
+ * program, since a loop in a loop would take the time of a thousand other inputs. */
 #include "tests/fuzz/fuzz.h"
 
 #include "base/error.h"
@@ -43,11 +44,12 @@ const char *const fuzz_words[] = {"{% for m in messages %}",
 static int render(const mf_jinja *j, const mf_json *messages, mf_jinja_result *r)
 {
     static const struct tm now = {.tm_year = 126, .tm_mday = 2};
+    static const mf_jinja_limits limits = {.steps = 5000, .output = 65536, .memory = 262144};
     const mf_jinja_variable v[] = {
         {.name = "messages", .value = messages, .is_messages = true},
         {.name = "add_generation_prompt", .is_bool = true, .boolean = true},
         {.name = "bos_token", .text = "<s>"}};
-    return mf_jinja_render(j, v, 3, &now, r);
+    return mf_jinja_render_within(j, v, 3, &now, &limits, r);
 }
 
 static void use(const mf_jinja *j, const char *content, size_t n)

@@ -1,5 +1,5 @@
-/* data/jinja/evaluate.c: computes expressions. Every expression is one step. A fault is
- * recorded once, with the line of the expression; after it every result is None. */
+/* data/jinja/evaluate.c: computes expressions. A fault is recorded once, with the line of the
+ * expression; after it every result is None. */
 #include "data/jinja/jinja_internal.h"
 
 #include "base/error.h"
@@ -23,15 +23,6 @@ jv jj_fail(jj_run *r, const char *fmt, ...)
     return jv_none();
 }
 
-bool jj_step(jj_run *r, int line)
-{
-    if (r->rc != MF_OK) return false;
-    if (line > 0) r->line = line;
-    if (++r->steps > MF_JINJA_STEPS)
-        jj_fail(r, "the template takes more than %d steps", MF_JINJA_STEPS);
-    return r->rc == MF_OK;
-}
-
 jv jj_arg_of(const jj_args *a, int i, const char *name)
 {
     int place = 0;
@@ -46,12 +37,7 @@ jv jj_arg_of(const jj_args *a, int i, const char *name)
 
 static jv add(jj_run *r, jv a, jv b)
 {
-    if (a.kind == JV_STRING && b.kind == JV_STRING) {
-        jj_out out = {0};
-        jj_add(r, &out, a.as.s, a.n);
-        jj_add(r, &out, b.as.s, b.n);
-        return jj_captured(r, &out);
-    }
+    if (a.kind == JV_STRING && b.kind == JV_STRING) return jv_join(r, a, b);
     if (a.kind == JV_LIST && b.kind == JV_LIST) {
         const jv all = jv_new_list(r);
         for (size_t i = 0; i < a.as.list->n && r->rc == MF_OK; i++)
@@ -73,8 +59,8 @@ static jv times(jj_run *r, jv a, int64_t n)
     jj_out out = {0};
     jv all = jv_none();
     if (a.kind == JV_LIST) all = jv_new_list(r);
+    if (a.kind == JV_STRING ? a.n == 0 : a.as.list->n == 0) n = 0;
     for (int64_t i = 0; i < n && jj_step(r, 0); i++) {
-        if (a.kind == JV_STRING && a.n == 0) break;
         if (a.kind == JV_STRING) jj_add(r, &out, a.as.s, a.n);
         for (size_t k = 0; a.kind == JV_LIST && k < a.as.list->n && r->rc == MF_OK; k++)
             jv_append(r, all, a.as.list->item[k]);
@@ -154,19 +140,28 @@ static jv binary(jj_run *r, const jj_node *n)
                : of_ints(r, op, floored, whole(a), whole(b));
 }
 
+static bool holds(jj_run *r, const char *op, jv a, jv b)
+{
+    if (strcmp(op, "in") == 0) return jv_contains(r, b, a);
+    if (strcmp(op, "not in") == 0) return !jv_contains(r, b, a);
+    if (strcmp(op, "==") == 0) return jv_equal(r, a, b);
+    if (strcmp(op, "!=") == 0) return !jv_equal(r, a, b);
+    const int order = jv_order(r, a, b);
+    return op[0] == '<' ? (op[1] ? order <= 0 : order < 0) : (op[1] ? order >= 0 : order > 0);
+}
+
+/* a < b < c computes b once, and c only if a < b. */
 static jv compare(jj_run *r, const jj_node *n)
 {
-    const jv a = jj_evaluate(r, n->a), b = jj_evaluate(r, n->b);
-    const char *op = n->text;
-    if (r->rc != MF_OK) return jv_none();
-    r->line = n->line;
-    if (strcmp(op, "in") == 0) return jv_bool(jv_contains(r, b, a));
-    if (strcmp(op, "not in") == 0) return jv_bool(!jv_contains(r, b, a));
-    if (strcmp(op, "==") == 0) return jv_bool(jv_equal(r, a, b));
-    if (strcmp(op, "!=") == 0) return jv_bool(!jv_equal(r, a, b));
-    const int order = jv_order(r, a, b);
-    return jv_bool(op[0] == '<' ? (op[1] ? order <= 0 : order < 0)
-                                : (op[1] ? order >= 0 : order > 0));
+    jv a = jj_evaluate(r, n->a);
+    for (; n; n = n->next) {
+        const jv b = jj_evaluate(r, n->b);
+        if (r->rc != MF_OK) return jv_none();
+        r->line = n->line;
+        if (!holds(r, n->text, a, b)) return jv_bool(false);
+        a = b;
+    }
+    return jv_bool(true);
 }
 
 static jv negate(jj_run *r, const jj_node *n)
@@ -180,12 +175,12 @@ static jv negate(jj_run *r, const jj_node *n)
 
 /* ---- names, calls ---- */
 
-static jv find(const jj_run *r, const char *name)
+static jv find(jj_run *r, const char *name)
 {
     static const char *const functions[] = {"raise_exception", "namespace", "strftime_now",
                                             "range",           "dict",      NULL};
     for (const jj_frame *f = r->frame; f; f = f->up)
-        for (const jj_variable *v = f->first; v; v = v->next)
+        for (const jj_variable *v = f->first; v && jj_spend(r, JJ_LOOKUP); v = v->next)
             if (strcmp(v->name, name) == 0) return v->value;
     for (int i = 0; functions[i]; i++)
         if (strcmp(functions[i], name) == 0)
@@ -265,16 +260,16 @@ static jv call_function(jj_run *r, const char *name, const jj_args *a)
 
 static jv call_macro(jj_run *r, const jv_macro *m, const jj_args *a)
 {
-    jj_frame *frame = mf_arena_alloc(r->arena, sizeof *frame), *before = r->frame;
+    jj_frame *frame = jj_take(r, sizeof *frame), *before = r->frame;
     jj_out out = {0}, *to = r->out;
     const jj_node *n = m->node;
-    for (int k = 0; k < a->n; k++) {
+    jj_spend(r, JJ_LOOKUP * (size_t)a->n * (size_t)n->n_names);
+    for (int k = 0; k < a->n && r->rc == MF_OK; k++) {
         bool known = !a->name[k];
         for (int i = 0; i < n->n_names; i++)
             known = known || strcmp(a->name[k], n->name[i]) == 0;
         if (!known) jj_fail(r, "macro %s has no argument \"%.40s\"", n->text, a->name[k]);
     }
-    if (!frame) r->rc = MF_ENOMEM;
     if (r->rc != MF_OK) return jv_none();
     frame->up = m->frame;
     r->frame = frame;
@@ -327,9 +322,8 @@ static jv with_arguments(jj_run *r, const jj_node *n)
     jv result = jv_none();
     const jv a = jj_evaluate(r, n->a);
     if (n->n_args > 8) {
-        value = mf_arena_alloc(r->arena, (size_t)n->n_args * sizeof *value);
-        name = mf_arena_alloc(r->arena, (size_t)n->n_args * sizeof *name);
-        if (!value || !name) r->rc = MF_ENOMEM;
+        value = jj_take(r, (size_t)n->n_args * sizeof *value);
+        name = jj_take(r, (size_t)n->n_args * sizeof *name);
     }
     if (r->rc != MF_OK) return result;
     const jj_args args = arguments(r, n, value, name);
@@ -416,7 +410,8 @@ static jv compute(jj_run *r, const jj_node *n)
 jv jj_evaluate(jj_run *r, const jj_node *n)
 {
     if (!n) return jv_none();
-    if (!jj_step(r, n->line)) return jv_none();
+    if (!jj_enter(r, n->line)) return jv_none();
     const jv v = compute(r, n);
+    jj_leave(r);
     return r->rc == MF_OK ? v : jv_none();
 }

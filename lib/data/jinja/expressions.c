@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ARGS_MAX = 256 };
+enum { ARGS_MAX = 256, DIGITS_MAX = 400 };
 
 static jj_node *binary(jj_parser *p, jj_kind kind, jj_node *a, const jj_token *sign, jj_node *b)
 {
@@ -72,7 +72,11 @@ static jj_node *constant(jj_parser *p, int line, jv value)
 static jj_node *number(jj_parser *p)
 {
     const jj_token *t = p->at++;
-    char *text = mf_arena_strf(p->arena, "%.*s", (int)(t->n < 400 ? t->n : 400), t->text);
+    if (t->n > DIGITS_MAX) {
+        jj_refuse(p, t->line, "a number of more than %d characters", DIGITS_MAX);
+        return NULL;
+    }
+    char *text = mf_arena_strf(p->arena, "%.*s", (int)t->n, t->text);
     if (!text) {
         p->rc = MF_ENOMEM;
         return NULL;
@@ -348,11 +352,11 @@ static jj_node *arithmetic(jj_parser *p, int level)
     return a;
 }
 
-/* a < b <= c is a < b and b <= c. */
+/* a < b <= c is one node with a list of comparisons. */
 static jj_node *comparison(jj_parser *p)
 {
     static const char *const signs[] = {"==", "!=", "<", "<=", ">", ">=", NULL};
-    jj_node *all = NULL, *a = arithmetic(p, 0);
+    jj_node *first = NULL, **last = &first, *a = arithmetic(p, 0);
     while (p->rc == MF_OK) {
         const jj_token *sign = p->at;
         const bool in = jj_is(p, JJ_NAME, "in"),
@@ -360,12 +364,13 @@ static jj_node *comparison(jj_parser *p)
                             sign[1].n == 2 && memcmp(sign[1].text, "in", 2) == 0;
         if (!in && !not_in && !sign_of(p, signs)) break;
         p->at += not_in ? 2 : 1;
-        jj_node *b = arithmetic(p, 0), *one = binary(p, JJ_COMPARE, a, sign, b);
-        if (p->rc == MF_OK && not_in) one->text = "not in";
-        all = all ? binary(p, JJ_AND, all, sign, one) : one;
-        a = b;
+        jj_node *one = binary(p, JJ_COMPARE, first ? NULL : a, sign, arithmetic(p, 0));
+        if (!one) return NULL;
+        if (not_in) one->text = "not in";
+        *last = one;
+        last = &one->next;
     }
-    return all ? all : a;
+    return first ? first : a;
 }
 
 static jj_node *negation(jj_parser *p)

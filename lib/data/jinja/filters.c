@@ -67,7 +67,7 @@ static jv map(jj_run *r, jv v, const jj_args *a)
         if (a->n == 0) return jj_fail(r, "map: expected a filter or an attribute");
         name = name_in(r, a->value[0], jj_has_filter, "map");
     }
-    for (size_t i = 0; r->rc == MF_OK && i < items.as.list->n; i++) {
+    for (size_t i = 0; i < items.as.list->n && jj_step(r, 0); i++) {
         jv one = items.as.list->item[i];
         if (name) {
             const jj_args rest = rest_of(a, 1);
@@ -91,7 +91,7 @@ static jv choose(jj_run *r, jv v, const jj_args *a, bool by_attribute, bool want
     if (by_attribute && a->n == 0) return jj_fail(r, "expected an attribute");
     const char *test = a->n > at ? name_in(r, a->value[at], jj_has_test, "select") : NULL;
     const jj_args rest = a->n > at ? rest_of(a, at + 1) : (jj_args){0};
-    for (size_t i = 0; r->rc == MF_OK && i < items.as.list->n; i++) {
+    for (size_t i = 0; i < items.as.list->n && jj_step(r, 0); i++) {
         const jv one = items.as.list->item[i],
                  what = by_attribute ? attribute(r, one, a->value[0]) : one;
         if (r->rc != MF_OK) break;
@@ -107,7 +107,7 @@ static jv join(jj_run *r, jv v, const jj_args *a)
     jv between = jj_arg_of(a, 0, "d");
     jj_out out = {0};
     between = between.kind == JV_UNDEFINED ? jv_text("", 0) : jv_string(r, between);
-    for (size_t i = 0; r->rc == MF_OK && i < items.as.list->n; i++) {
+    for (size_t i = 0; i < items.as.list->n && jj_step(r, 0); i++) {
         jv one = items.as.list->item[i];
         if (path.kind != JV_UNDEFINED) one = attribute(r, one, path);
         one = jv_string(r, one);
@@ -155,18 +155,16 @@ static jv pairs(jj_run *r, jv v, bool sorted)
         if (r->rc == MF_OK) jv_append(r, all, one);
     }
     if (!sorted || r->rc != MF_OK) return all;
-    jv *item = all.as.list->item;
-    for (size_t i = 1; i < all.as.list->n; i++)
-        for (size_t k = i; k > 0 && r->rc == MF_OK; k--) {
-            jv x = item[k - 1].as.list->item[0], y = item[k].as.list->item[0];
-            if (x.kind == JV_STRING) x = jj_upper(r, x, false);
-            if (y.kind == JV_STRING) y = jj_upper(r, y, false);
-            if (r->rc != MF_OK || !jj_step(r, 0) || jv_order(r, x, y) <= 0) break;
-            const jv other = item[k];
-            item[k] = item[k - 1];
-            item[k - 1] = other;
-        }
-    return all;
+    const jv keys = jv_new_list(r), result = jv_new_list(r);
+    for (size_t i = 0; i < all.as.list->n && r->rc == MF_OK; i++) {
+        const jv key = v.as.dict->key[i];
+        jv_append(r, keys, key.kind == JV_STRING ? jj_upper(r, key, false) : key);
+    }
+    const size_t *order =
+        r->rc == MF_OK ? jv_sorted(r, keys.as.list->item, keys.as.list->n) : NULL;
+    for (size_t i = 0; order && i < all.as.list->n && r->rc == MF_OK; i++)
+        jv_append(r, result, all.as.list->item[order[i]]);
+    return result;
 }
 
 /* ---- numbers ---- */

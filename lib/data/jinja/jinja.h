@@ -14,10 +14,15 @@
 
 enum {
     MF_JINJA_TEXT = 1 << 20,     /* greatest length of a template in bytes */
-    MF_JINJA_OUTPUT = 64 << 20,  /* of what it writes */
-    MF_JINJA_MEMORY = 256 << 20, /* of the values that it makes */
-    MF_JINJA_STEPS = 50000000,   /* greatest number of expressions and statements that run */
-    MF_JINJA_DEPTH = 100         /* greatest nesting of blocks, expressions and calls */
+    MF_JINJA_NAME = 255,         /* of a name */
+    MF_JINJA_OUTPUT = 64 << 20,  /* of what it writes, and of a text that it makes */
+    MF_JINJA_MEMORY = 256 << 20, /* of the values that it makes, and of texts being written */
+    /* Greatest number of expressions and statements that run, of items that are visited and of
+     * MF_JINJA_STEP bytes that are read, compared or written: the time is bounded by it. */
+    MF_JINJA_STEPS = 50000000,
+    MF_JINJA_STEP = 16,
+    MF_JINJA_DEPTH = 100,   /* greatest nesting of blocks and brackets, and of calls */
+    MF_JINJA_NESTING = 1000 /* of all that runs, and of values: a stack of 1 MiB is enough */
 };
 
 typedef struct mf_jinja mf_jinja; /* never changes, so threads may share it */
@@ -48,9 +53,16 @@ typedef struct mf_jinja_result {
     mf_jinja_span *answer; /* what {% generation %} encloses; the caller frees it, too */
     size_t n_answers;
 } mf_jinja_result;
+typedef struct mf_jinja_limits {
+    size_t steps, output, memory;
+} mf_jinja_limits;
 /* Renders a template. now: for strftime_now; NULL: the local time. MF_EINPUT: with the text
  * that the template gives to raise_exception, or with line and fault; MF_ENOMEM. */
 int mf_jinja_render(const mf_jinja *j, const mf_jinja_variable *variable, int n,
                     const struct tm *now, mf_jinja_result *ret);
+/* The same with other limits than MF_JINJA_STEPS, MF_JINJA_OUTPUT and MF_JINJA_MEMORY. */
+int mf_jinja_render_within(const mf_jinja *j, const mf_jinja_variable *variable, int n,
+                           const struct tm *now, const mf_jinja_limits *limits,
+                           mf_jinja_result *ret);
 
 #endif

@@ -1,6 +1,7 @@
 /* data/jinja/jinja_internal.h: what the files of this folder share. lexer.c makes tokens,
  * parser.c and expressions.c a tree, run.c executes statements, evaluate.c computes
- * expressions; values.c, text.c, filters.c, tests.c and methods.c know the values. */
+ * expressions; limits.c counts what they take; values.c, order.c, text.c, filters.c, tests.c
+ * and methods.c know the values. */
 #ifndef MF_DATA_JINJA_INTERNAL_H
 #define MF_DATA_JINJA_INTERNAL_H
 
@@ -65,7 +66,7 @@ typedef enum jj_kind {
     JJ_NEGATE,
     JJ_PLUS,
     JJ_BINARY,  /* a text b */
-    JJ_COMPARE, /* a text b */
+    JJ_COMPARE, /* a text b; next: b text of next, and so on, as in a < b < c */
     JJ_AND,
     JJ_OR,
     JJ_CHOICE /* b if a, else c */
@@ -134,7 +135,7 @@ typedef struct jj_node {
     const char *text;
     size_t n;
     jv constant;
-    struct jj_node *a, *b, *c, *d, *next; /* next: of a list of statements */
+    struct jj_node *a, *b, *c, *d, *next; /* next: of a list of statements or comparisons */
     jj_arg *arg;
     int n_args;
     const char **name;
@@ -190,15 +191,26 @@ typedef struct jj_run {
     const struct tm *now;
     mf_jinja_span *answer;
     size_t n_answers, cap_answers;
-    uint64_t steps;
-    int depth;
+    const mf_jinja_limits *limits;
+    uint64_t work; /* steps * MF_JINJA_STEP */
+    size_t held;   /* bytes of the buffers of texts being written */
+    int depth;     /* of calls */
+    int nesting;   /* of all that runs, and of values that are visited */
     enum { JJ_GO, JJ_STOP, JJ_AGAIN } flow; /* what break and continue ask for */
     int line;
     int rc;
 } jj_run;
 /* Records a fault of the template in this line, once. Returns None. */
 jv jj_fail(jj_run *r, const char *fmt, ...);
-bool jj_step(jj_run *r, int line);
+
+/* ---- limits (limits.c): false or NULL, with the fault recorded: there is one ---- */
+bool jj_step(jj_run *r, int line);  /* one step; line 0: of no line of its own */
+enum { JJ_LOOKUP = 4 };             /* what a name costs that is compared with another */
+bool jj_spend(jj_run *r, size_t n); /* n bytes are read or written */
+bool jj_enter(jj_run *r, int line); /* a step, one deeper; jj_leave follows if it is true */
+void jj_leave(jj_run *r);
+void *jj_take(jj_run *r, size_t bytes); /* from the arena */
+
 void jj_put(jj_run *r, const char *text, size_t n);
 void jj_execute(jj_run *r, const jj_node *list);
 jv jj_evaluate(jj_run *r, const jj_node *n);
@@ -223,25 +235,31 @@ jv jv_float(double f);
 jv jv_text(const char *s, size_t n);
 jv jv_undefined(const char *name);
 jv jv_copy(jj_run *r, const char *s, size_t n); /* a text in the arena */
+jv jv_join(jj_run *r, jv a, jv b);              /* of two texts */
 jv jv_new_list(jj_run *r);
 void jv_append(jj_run *r, jv list, jv item);
 jv jv_new_dict(jj_run *r, jv_kind kind);
 void jv_put(jj_run *r, jv dict, jv key, jv value);
-const jv *jv_find(jv dict, jv key); /* NULL: there is none */
+const jv *jv_find(jj_run *r, jv dict, jv key); /* NULL: there is none */
 jv jv_from_json(jj_run *r, const mf_json *v);
 jv jv_from_messages(jj_run *r, const mf_json *v, size_t most); /* most 0: all */
 bool jv_true(jv v);
-bool jv_equal(jj_run *r, jv a, jv b);
 bool jv_is_number(jv v); /* also truth values */
 double jv_real(jv v);
-int jv_order(jj_run *r, jv a, jv b); /* -1, 0, 1; fails if there is no order */
-bool jv_contains(jj_run *r, jv in, jv what);
 const char *jv_type(jv v);    /* Python's name of its type */
 jv jv_items(jj_run *r, jv v); /* the list over which a loop runs */
 jv jv_attr(jj_run *r, jv v, const char *name);
 jv jv_item(jj_run *r, jv v, jv key);
 jv jv_slice(jj_run *r, jv v, jv begin, jv end, jv step);
 int64_t jv_length(jj_run *r, jv v);
+
+/* ---- equality and order (order.c) ---- */
+bool jv_equal(jj_run *r, jv a, jv b);
+bool jv_equal_numbers(jv a, jv b);
+int jv_order(jj_run *r, jv a, jv b); /* -1, 0, 1; fails if there is no order */
+bool jv_contains(jj_run *r, jv in, jv what);
+/* Returns the indices of n keys in their order; equal keys stay as they are. NULL: a fault. */
+const size_t *jv_sorted(jj_run *r, const jv *key, size_t n);
 
 /* ---- texts (text.c) ---- */
 jv jv_string(jj_run *r, jv v); /* as Python's str */

@@ -18,10 +18,11 @@ static bool is_blank(uint32_t c)
 }
 
 /* Whether a character is removed: it is among `chars`, or blank if that is no text. */
-static bool is_removed(jv chars, uint32_t c)
+static bool is_removed(jj_run *r, jv chars, uint32_t c)
 {
+    if (!jj_spend(r, 4)) return false;
     if (chars.kind != JV_STRING) return is_blank(c);
-    for (size_t at = 0; at < chars.n;) {
+    for (size_t at = 0; at < chars.n && jj_spend(r, 4);) {
         uint32_t other;
         at += read(chars, at, &other);
         if (other == c) return true;
@@ -31,21 +32,22 @@ static bool is_removed(jv chars, uint32_t c)
 
 jv jj_trim(jj_run *r, jv v, jv chars, bool left, bool right)
 {
-    size_t begin = 0, end = 0;
-    bool leading = left;
-    (void)r;
-    for (size_t at = 0, n; at < v.n; at += n) {
-        uint32_t c;
-        n = read(v, at, &c);
-        if (!is_removed(chars, c)) {
-            leading = false;
-            end = at + n;
-        } else if (leading) {
-            begin = at + n;
-        }
+    size_t begin = 0, end = v.n;
+    uint32_t c;
+    while (left && begin < end) {
+        const size_t n = read(v, begin, &c);
+        if (!is_removed(r, chars, c)) break;
+        begin += n;
     }
-    if (!right) end = v.n;
-    return jv_text(v.as.s + (begin < end ? begin : 0), begin < end ? end - begin : 0);
+    while (right && begin < end) {
+        size_t last = end - 1;
+        while (((unsigned char)v.as.s[last] & 0xc0) == 0x80)
+            last--;
+        read(v, last, &c);
+        if (!is_removed(r, chars, c)) break;
+        end = last;
+    }
+    return jv_text(v.as.s + begin, end - begin);
 }
 
 /* ---- cases ---- */
@@ -126,7 +128,7 @@ jv jj_replace(jj_run *r, jv v, jv from, jv to, int64_t most)
     size_t at = 0;
     need_text(r, from, "replace");
     need_text(r, to, "replace");
-    if (r->rc != MF_OK) return jv_none();
+    if (!jj_spend(r, v.n)) return jv_none();
     for (int64_t i = 0; i != most && jj_step(r, 0); i++) {
         if (from.n == 0) { /* between all characters */
             jj_add(r, &out, to.as.s, to.n);
@@ -153,6 +155,7 @@ static jv split_blanks(jj_run *r, jv v, int64_t most)
     const jv all = jv_new_list(r);
     size_t begin = 0, at = 0;
     bool word = false;
+    jj_spend(r, v.n);
     for (size_t n; at < v.n && r->rc == MF_OK; at += n) {
         uint32_t c;
         n = read(v, at, &c);
@@ -177,7 +180,7 @@ static jv split(jj_run *r, jv v, jv by, int64_t most)
     if (by.kind == JV_UNDEFINED || by.kind == JV_NONE) return split_blanks(r, v, most);
     need_text(r, by, "split");
     if (r->rc == MF_OK && by.n == 0) jj_fail(r, "split: expected a separator");
-    if (r->rc != MF_OK) return jv_none();
+    if (!jj_spend(r, v.n)) return jv_none();
     const jv all = jv_new_list(r);
     size_t at = 0;
     while (r->rc == MF_OK && (most < 0 || (int64_t)all.as.list->n < most)) {
@@ -209,6 +212,7 @@ static jv lines(jj_run *r, jv v)
 {
     const jv all = jv_new_list(r);
     size_t begin = 0;
+    jj_spend(r, v.n);
     for (size_t at = 0; at < v.n && r->rc == MF_OK; at++) {
         const char c = v.as.s[at];
         if (c != '\n' && c != '\r') continue;
@@ -220,9 +224,9 @@ static jv lines(jj_run *r, jv v)
     return all;
 }
 
-static bool begins(jv v, jv with, bool at_end)
+static bool begins(jj_run *r, jv v, jv with, bool at_end)
 {
-    return with.n <= v.n &&
+    return with.n <= v.n && jj_spend(r, with.n) &&
            memcmp(v.as.s + (at_end ? v.n - with.n : 0), with.as.s, with.n) == 0;
 }
 
@@ -231,10 +235,11 @@ static jv touches(jj_run *r, jv v, jv with, bool at_end)
 {
     if (with.kind != JV_LIST) {
         need_text(r, with, at_end ? "endswith" : "startswith");
-        return jv_bool(r->rc == MF_OK && begins(v, with, at_end));
+        return jv_bool(r->rc == MF_OK && begins(r, v, with, at_end));
     }
-    for (size_t i = 0; i < with.as.list->n; i++)
-        if (with.as.list->item[i].kind == JV_STRING && begins(v, with.as.list->item[i], at_end))
+    for (size_t i = 0; i < with.as.list->n && jj_step(r, 0); i++)
+        if (with.as.list->item[i].kind == JV_STRING &&
+            begins(r, v, with.as.list->item[i], at_end))
             return jv_bool(true);
     return jv_bool(false);
 }
@@ -242,25 +247,30 @@ static jv touches(jj_run *r, jv v, jv with, bool at_end)
 static jv find(jj_run *r, jv v, jv what)
 {
     need_text(r, what, "find");
-    if (r->rc != MF_OK) return jv_none();
+    if (!jj_spend(r, v.n)) return jv_none();
     const char *hit = what.n == 0 ? v.as.s : memmem(v.as.s, v.n, what.as.s, what.n);
     return jv_int(hit ? jv_length(r, jv_text(v.as.s, (size_t)(hit - v.as.s))) : -1);
 }
 
 static jv count(jj_run *r, jv v, jv what)
 {
+    int64_t n = 0;
     need_text(r, what, "count");
-    if (r->rc != MF_OK) return jv_none();
+    if (!jj_spend(r, v.n)) return jv_none();
     if (what.n == 0) return jv_int(jv_length(r, v) + 1);
-    const jv parts = split(r, v, what, -1);
-    return jv_int(r->rc == MF_OK ? (int64_t)parts.as.list->n - 1 : 0);
+    for (size_t at = 0; at < v.n; n++) {
+        const char *hit = memmem(v.as.s + at, v.n - at, what.as.s, what.n);
+        if (!hit) break;
+        at = (size_t)(hit - v.as.s) + what.n;
+    }
+    return jv_int(n);
 }
 
 static jv join(jj_run *r, jv between, jv list)
 {
     jj_out out = {0};
     const jv items = jv_items(r, list);
-    for (size_t i = 0; r->rc == MF_OK && i < items.as.list->n; i++) {
+    for (size_t i = 0; i < items.as.list->n && jj_step(r, 0); i++) {
         const jv one = need_text(r, items.as.list->item[i], "join");
         if (r->rc != MF_OK) break;
         if (i > 0) jj_add(r, &out, between.as.s, between.n);
@@ -269,10 +279,10 @@ static jv join(jj_run *r, jv between, jv list)
     return jj_captured(r, &out);
 }
 
-static jv digits(jv v)
+static jv digits(jj_run *r, jv v)
 {
     bool all = v.n > 0;
-    for (size_t at = 0; at < v.n;) {
+    for (size_t at = 0; all && at < v.n && jj_spend(r, 4);) {
         uint32_t c;
         at += read(v, at, &c);
         all = all && (mf_unicode_category(c) & MF_UC_DIGIT);
@@ -280,9 +290,9 @@ static jv digits(jv v)
     return jv_bool(all);
 }
 
-static jv without(jv v, jv part, bool at_end)
+static jv without(jj_run *r, jv v, jv part, bool at_end)
 {
-    if (part.kind != JV_STRING || !begins(v, part, at_end)) return v;
+    if (part.kind != JV_STRING || !begins(r, v, part, at_end)) return v;
     return jv_text(v.as.s + (at_end ? 0 : part.n), v.n - part.n);
 }
 
@@ -326,7 +336,7 @@ bool jj_has_method(jv v, const char *name)
 static jv of_dict(jj_run *r, jv v, const char *name, const jj_args *a)
 {
     if (strcmp(name, "get") == 0) {
-        const jv *found = jv_find(v, jj_arg_of(a, 0, "key")),
+        const jv *found = jv_find(r, v, jj_arg_of(a, 0, "key")),
                  other = jj_arg_of(a, 1, "default");
         return found ? *found : other.kind == JV_UNDEFINED ? jv_none() : other;
     }
@@ -354,11 +364,11 @@ jv jj_method(jj_run *r, jv v, const char *name, const jj_args *a)
     if (strcmp(name, "lower") == 0) return jj_upper(r, v, false);
     if (strcmp(name, "title") == 0) return title(r, v);
     if (strcmp(name, "capitalize") == 0) return jj_title(r, v, false);
-    if (strcmp(name, "removeprefix") == 0) return without(v, first, false);
-    if (strcmp(name, "removesuffix") == 0) return without(v, first, true);
+    if (strcmp(name, "removeprefix") == 0) return without(r, v, first, false);
+    if (strcmp(name, "removesuffix") == 0) return without(r, v, first, true);
     if (strcmp(name, "find") == 0) return find(r, v, first);
     if (strcmp(name, "count") == 0) return count(r, v, first);
     if (strcmp(name, "join") == 0) return join(r, v, first);
-    if (strcmp(name, "isdigit") == 0) return digits(v);
+    if (strcmp(name, "isdigit") == 0) return digits(r, v);
     return jj_replace(r, v, first, second, count_of(r, jj_arg_of(a, 2, "count")));
 }

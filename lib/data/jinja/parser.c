@@ -58,6 +58,11 @@ const char *jj_take_name(jj_parser *p)
                   (int)(p->at->n < 20 ? p->at->n : 20), p->at->text);
         return NULL;
     }
+    if (p->at->n > MF_JINJA_NAME) {
+        jj_refuse(p, p->at->line, "a name of %zu bytes: expected at most %d", p->at->n,
+                  MF_JINJA_NAME);
+        return NULL;
+    }
     char *name = mf_arena_alloc(p->arena, p->at->n + 1);
     if (name)
         memcpy(name, p->at->text, p->at->n);
@@ -81,20 +86,27 @@ static void end_tag(jj_parser *p)
         p->at++;
 }
 
+static void *copy_of(jj_parser *p, const void *list, size_t bytes)
+{
+    void *copy = p->rc == MF_OK ? mf_arena_alloc(p->arena, bytes) : NULL;
+    if (copy && bytes > 0) memcpy(copy, list, bytes);
+    if (!copy && p->rc == MF_OK) p->rc = MF_ENOMEM;
+    return copy;
+}
+
 /* Reads names, separated by commas. */
 static void names(jj_parser *p, jj_node *n)
 {
-    n->name = mf_arena_alloc(p->arena, NAMES_MAX * sizeof *n->name);
-    if (!n->name) {
-        p->rc = MF_ENOMEM;
-        return;
-    }
+    const char *name[NAMES_MAX];
+    int count = 0;
     do {
-        if (n->n_names == NAMES_MAX)
+        if (count == NAMES_MAX)
             jj_refuse(p, n->line, "expected at most %d names", NAMES_MAX);
         else
-            n->name[n->n_names++] = jj_take_name(p);
+            name[count++] = jj_take_name(p);
     } while (p->rc == MF_OK && jj_skip(p, JJ_SIGN, ","));
+    n->name = copy_of(p, name, (size_t)count * sizeof *name);
+    n->n_names = count;
 }
 
 static jj_node *read_if(jj_parser *p, int line)
@@ -179,21 +191,20 @@ static jj_node *read_macro(jj_parser *p, int line)
     jj_node *n = jj_make(p, JJ_MACRO, line);
     if (!n) return NULL;
     n->text = jj_take_name(p);
-    n->name = mf_arena_alloc(p->arena, NAMES_MAX * sizeof *n->name);
-    n->arg = mf_arena_alloc(p->arena, NAMES_MAX * sizeof *n->arg);
-    if (!n->name || !n->arg) {
-        p->rc = MF_ENOMEM;
-        return n;
-    }
+    const char *names_of[NAMES_MAX];
+    jj_arg values[NAMES_MAX];
     jj_expect(p, JJ_SIGN, "(");
     while (p->rc == MF_OK && !jj_skip(p, JJ_SIGN, ")")) {
         if (n->n_names > 0) jj_expect(p, JJ_SIGN, ",");
         if (n->n_names == NAMES_MAX) jj_refuse(p, line, "expected at most %d names", NAMES_MAX);
         const char *name = jj_take_name(p);
         if (p->rc != MF_OK) break;
-        n->name[n->n_names] = name;
-        n->arg[n->n_names++].value = jj_skip(p, JJ_SIGN, "=") ? jj_expression(p) : NULL;
+        names_of[n->n_names] = name;
+        values[n->n_names] = (jj_arg){0};
+        values[n->n_names++].value = jj_skip(p, JJ_SIGN, "=") ? jj_expression(p) : NULL;
     }
+    n->name = copy_of(p, names_of, (size_t)n->n_names * sizeof *names_of);
+    n->arg = copy_of(p, values, (size_t)n->n_names * sizeof *values);
     end_tag(p);
     const int loops = p->loops;
     p->loops = 0;
@@ -291,6 +302,8 @@ static jj_node *statements(jj_parser *p, const char *const *ends)
     }
     p->depth--;
     if (p->rc == MF_OK && ends) {
+        while (ends[1]) /* the last one ends the whole block */
+            ends++;
         if (p->at->kind == JJ_EOF)
             jj_refuse(p, line, "a block without {%% %s %%}", ends[0]);
         else
@@ -304,6 +317,19 @@ jj_node *jj_parse(jj_parser *p)
     return statements(p, NULL);
 }
 
+/* Refuses a text that is not in UTF-8 or has a NUL, with the line. */
+static int check_text(const char *where, const char *text, size_t n)
+{
+    const char *nul = n > 0 ? memchr(text, 0, n) : NULL;
+    const size_t before_nul = nul ? (size_t)(nul - text) : n,
+                 good = mf_utf8_check(text, before_nul);
+    int line = 1;
+    if (good == n) return MF_OK;
+    for (size_t i = 0; i < good; i++)
+        line += text[i] == '\n' || (text[i] == '\r' && text[i + 1] != '\n');
+    return mf_fail(MF_EINPUT, "%s:%d: expected a text in UTF-8 without NUL", where, line);
+}
+
 int mf_jinja_new(const char *where, const char *text, size_t n, mf_jinja **ret)
 {
     jj_tokens tokens = {.arena = mf_arena_new()};
@@ -313,8 +339,7 @@ int mf_jinja_new(const char *where, const char *text, size_t n, mf_jinja **ret)
     if (rc == MF_OK && n > MF_JINJA_TEXT)
         rc = mf_fail(MF_EINPUT, "%s: a template of %zu bytes: expected at most %d", where, n,
                      MF_JINJA_TEXT);
-    if (rc == MF_OK && (mf_utf8_check(text, n) < n || memchr(text, 0, n)))
-        rc = mf_fail(MF_EINPUT, "%s: expected a text in UTF-8 without NUL", where);
+    if (rc == MF_OK) rc = check_text(where, text, n);
     if (rc == MF_OK) rc = jj_lex(where, text, n, &tokens);
     if (rc == MF_OK) {
         jj_parser p = {.where = where, .arena = tokens.arena, .at = tokens.token};

@@ -15,6 +15,7 @@ jv jj_captured(jj_run *r, jj_out *out)
 {
     const jv v = jv_copy(r, out->text ? out->text : "", out->n);
     mf_free(out->text);
+    r->held -= out->cap;
     *out = (jj_out){0};
     return v;
 }
@@ -22,16 +23,13 @@ jv jj_captured(jj_run *r, jj_out *out)
 void jj_assign(jj_run *r, const char *name, jv value)
 {
     if (r->rc != MF_OK) return;
-    for (jj_variable *v = r->frame->first; v; v = v->next)
+    for (jj_variable *v = r->frame->first; v && jj_spend(r, JJ_LOOKUP); v = v->next)
         if (strcmp(v->name, name) == 0) {
             v->value = value;
             return;
         }
-    jj_variable *new = mf_arena_alloc(r->arena, sizeof *new);
-    if (!new) {
-        r->rc = MF_ENOMEM;
-        return;
-    }
+    jj_variable *new = jj_take(r, sizeof *new);
+    if (!new) return;
     *new = (jj_variable){name, value, r->frame->first};
     r->frame->first = new;
 }
@@ -65,9 +63,12 @@ static void capture(jj_run *r, const jj_node *list, jv *ret)
 static jv filtered(jj_run *r, const jj_node *filter, jv value)
 {
     jj_node whole = *filter, inner = {.kind = JJ_CONSTANT, .line = filter->line};
+    if (!jj_enter(r, filter->line)) return jv_none();
     inner.constant = filter->a ? filtered(r, filter->a, value) : value;
     whole.a = &inner;
-    return jj_evaluate(r, &whole);
+    const jv result = jj_evaluate(r, &whole);
+    jj_leave(r);
+    return result;
 }
 
 static void run_set(jj_run *r, const jj_node *n)
@@ -119,17 +120,13 @@ static void run_for(jj_run *r, const jj_node *n)
         jj_execute(r, n->c);
         return;
     }
-    jv_loop *loop = mf_arena_alloc(r->arena, sizeof *loop);
+    jv_loop *loop = jj_take(r, sizeof *loop);
     jj_frame *before = r->frame;
-    if (!loop) r->rc = MF_ENOMEM;
-    if (r->rc != MF_OK) return;
+    if (!loop) return;
     *loop = (jv_loop){.items = items.as.list};
     for (; loop->at < loop->items->n && r->rc == MF_OK; loop->at++) {
-        jj_frame *frame = mf_arena_alloc(r->arena, sizeof *frame);
-        if (!frame) {
-            r->rc = MF_ENOMEM;
-            break;
-        }
+        jj_frame *frame = jj_take(r, sizeof *frame);
+        if (!frame) break;
         frame->up = before;
         r->frame = frame;
         jj_assign(r, "loop", (jv){.kind = JV_LOOP, .as.loop = loop});
@@ -139,8 +136,6 @@ static void run_for(jj_run *r, const jj_node *n)
         const bool stop = r->flow == JJ_STOP;
         r->flow = JJ_GO;
         if (stop || !jj_step(r, 0)) break;
-        if (mf_arena_used(r->arena) > MF_JINJA_MEMORY)
-            jj_fail(r, "the template makes more than %d MiB of values", MF_JINJA_MEMORY >> 20);
     }
 }
 
@@ -171,11 +166,8 @@ static void run_generation(jj_run *r, const jj_node *n)
 
 static void run_macro(jj_run *r, const jj_node *n)
 {
-    jv_macro *m = mf_arena_alloc(r->arena, sizeof *m);
-    if (!m) {
-        r->rc = MF_ENOMEM;
-        return;
-    }
+    jv_macro *m = jj_take(r, sizeof *m);
+    if (!m) return;
     *m = (jv_macro){n, r->frame};
     jj_assign(r, n->text, (jv){.kind = JV_MACRO, .as.macro = m});
 }
@@ -217,8 +209,10 @@ static void run_one(jj_run *r, const jj_node *n)
 
 void jj_execute(jj_run *r, const jj_node *list)
 {
-    for (; list && r->flow == JJ_GO && jj_step(r, list->line); list = list->next)
+    for (; list && r->flow == JJ_GO && jj_enter(r, list->line); list = list->next) {
         run_one(r, list);
+        jj_leave(r);
+    }
 }
 
 static jv value_of(jj_run *r, const mf_jinja_variable *v)
@@ -229,12 +223,19 @@ static jv value_of(jj_run *r, const mf_jinja_variable *v)
 int mf_jinja_render(const mf_jinja *j, const mf_jinja_variable *variable, int n,
                     const struct tm *now, mf_jinja_result *ret)
 {
-    jj_run r = {.j = j, .arena = mf_arena_new(), .now = now};
+    static const mf_jinja_limits limits = {MF_JINJA_STEPS, MF_JINJA_OUTPUT, MF_JINJA_MEMORY};
+    return mf_jinja_render_within(j, variable, n, now, &limits, ret);
+}
+
+int mf_jinja_render_within(const mf_jinja *j, const mf_jinja_variable *variable, int n,
+                           const struct tm *now, const mf_jinja_limits *limits,
+                           mf_jinja_result *ret)
+{
+    jj_run r = {.j = j, .arena = mf_arena_new(), .now = now, .limits = limits, .line = 1};
     *ret = (mf_jinja_result){0};
     if (!r.arena) return MF_ENOMEM;
     r.out = &r.main;
-    r.frame = mf_arena_alloc(r.arena, sizeof *r.frame);
-    if (!r.frame) r.rc = MF_ENOMEM;
+    r.frame = jj_take(&r, sizeof *r.frame);
     for (int i = 0; i < n && r.rc == MF_OK; i++) {
         const mf_jinja_variable *v = &variable[i];
         jj_assign(&r, v->name,

@@ -10,23 +10,35 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Enlarges a buffer by half, at least, so that n more bytes fit. */
+static bool make_room(jj_run *r, jj_out *out, size_t n)
+{
+    const size_t needed = out->n + n;
+    if (needed > r->limits->output + 1) { /* the NUL */
+        jj_fail(r, "the template writes more than %zu MiB", r->limits->output >> 20);
+        return false;
+    }
+    if (needed <= out->cap) return true;
+    const size_t half = out->cap + out->cap / 2 + 64, cap = needed > half ? needed : half;
+    if (mf_arena_used(r->arena) + r->held - out->cap + cap > r->limits->memory) {
+        jj_fail(r, "the template makes more than %zu MiB of values", r->limits->memory >> 20);
+        return false;
+    }
+    char *larger = mf_realloc(out->text, out->n, cap);
+    if (!larger) {
+        r->rc = MF_ENOMEM;
+        return false;
+    }
+    out->text = larger;
+    r->held += cap - out->cap;
+    out->cap = cap;
+    return true;
+}
+
 void jj_add(jj_run *r, jj_out *out, const char *text, size_t n)
 {
     if (r->rc != MF_OK || n == 0) return;
-    if (out->n + n > MF_JINJA_OUTPUT) {
-        jj_fail(r, "the template writes more than %d MiB", MF_JINJA_OUTPUT >> 20);
-        return;
-    }
-    if (out->n + n > out->cap) {
-        const size_t cap = 2 * (out->n + n) + 64;
-        char *larger = mf_realloc(out->text, out->n, cap);
-        if (!larger) {
-            r->rc = MF_ENOMEM;
-            return;
-        }
-        out->text = larger;
-        out->cap = cap;
-    }
+    if (!jj_spend(r, n) || !make_room(r, out, n)) return;
     memcpy(out->text + out->n, text, n);
     out->n += n;
 }
@@ -50,9 +62,10 @@ static void add_float(jj_run *r, jj_out *out, double f, bool json)
         return;
     }
     int precision = 0;
-    do
+    do {
+        if (!jj_step(r, 0)) return;
         snprintf(digits, sizeof digits, "%.*e", precision, f);
-    while (strtod(digits, NULL) != f && precision++ < 17);
+    } while (strtod(digits, NULL) != f && precision++ < 17);
     const char *e = strchr(digits, 'e');
     const int exponent = atoi(e + 1);
     if (exponent < -4 || exponent >= 16) {
@@ -112,7 +125,7 @@ static void add_quoted(jj_run *r, jj_out *out, jv v)
 
 static void add_repr(jj_run *r, jj_out *out, jv v, bool quoted)
 {
-    if (!jj_step(r, 0)) return;
+    if (!jj_enter(r, 0)) return;
     switch (v.kind) {
     case JV_UNDEFINED:
         break;
@@ -156,6 +169,7 @@ static void add_repr(jj_run *r, jj_out *out, jv v, bool quoted)
     default:
         jj_fail(r, "the text of a %s", jv_type(v));
     }
+    jj_leave(r);
 }
 
 jv jv_string(jj_run *r, jv v)
@@ -221,23 +235,11 @@ static void add_key(jj_run *r, jj_out *out, jv key, const style *s)
     say(r, out, "\"");
 }
 
-/* Returns the index of the i-th key in the order of writing. */
-static size_t key_at(jj_run *r, const jv_dict *d, size_t i, bool sorted)
-{
-    if (!sorted) return i;
-    for (size_t k = 0; k < d->n; k++) {
-        size_t before = 0;
-        for (size_t j = 0; j < d->n && r->rc == MF_OK; j++)
-            before += jv_order(r, d->key[j], d->key[k]) < 0;
-        if (before == i) return k;
-    }
-    return i;
-}
-
 static void add_json(jj_run *r, jj_out *out, jv v, const style *s, int level)
 {
+    const size_t *order;
     const char *comma = s->indent < 0 ? ", " : ",";
-    if (!jj_step(r, 0)) return;
+    if (!jj_enter(r, 0)) return;
     switch (v.kind) {
     case JV_NONE:
         say(r, out, "null");
@@ -265,9 +267,10 @@ static void add_json(jj_run *r, jj_out *out, jv v, const style *s, int level)
         say(r, out, "]");
         break;
     case JV_DICT:
+        order = s->sorted ? jv_sorted(r, v.as.dict->key, v.as.dict->n) : NULL;
         say(r, out, "{");
         for (size_t i = 0; i < v.as.dict->n && r->rc == MF_OK; i++) {
-            const size_t k = key_at(r, v.as.dict, i, s->sorted);
+            const size_t k = order ? order[i] : i;
             if (i > 0) say(r, out, comma);
             new_line(r, out, s, level + 1);
             add_key(r, out, v.as.dict->key[k], s);
@@ -280,6 +283,7 @@ static void add_json(jj_run *r, jj_out *out, jv v, const style *s, int level)
     default:
         jj_fail(r, "tojson of %s", jv_type(v));
     }
+    jj_leave(r);
 }
 
 jv jv_json(jj_run *r, jv v, int indent, bool ascii, bool sorted)

@@ -1,5 +1,5 @@
-/* data/jinja/values.c: the values of templates, with the rules of Python: truth, equality,
- * order, items and attributes. Lists and dictionaries never change once they are made; only a
+/* data/jinja/values.c: the values of templates, with the rules of Python: truth, items and
+ * attributes. Lists and dictionaries never change once they are made; only a
  * namespace does. All memory is of the arena of the rendering. */
 #include "data/jinja/jinja_internal.h"
 
@@ -39,29 +39,29 @@ jv jv_undefined(const char *name)
     return (jv){.kind = JV_UNDEFINED, .as.s = name};
 }
 
-static void *take(jj_run *r, size_t bytes)
-{
-    if (r->rc != MF_OK) return NULL;
-    if (mf_arena_used(r->arena) + bytes > MF_JINJA_MEMORY) {
-        jj_fail(r, "the template makes more than %d MiB of values", MF_JINJA_MEMORY >> 20);
-        return NULL;
-    }
-    void *block = mf_arena_alloc(r->arena, bytes);
-    if (!block) r->rc = MF_ENOMEM;
-    return block;
-}
-
 jv jv_copy(jj_run *r, const char *s, size_t n)
 {
-    char *text = take(r, n + 1);
+    char *text = jj_take(r, n + 1);
     if (!text) return jv_none();
     if (n > 0) memcpy(text, s, n);
     return jv_text(text, n);
 }
 
+jv jv_join(jj_run *r, jv a, jv b)
+{
+    if (a.n + b.n > r->limits->output)
+        return jj_fail(r, "the template makes a text of more than %zu MiB",
+                       r->limits->output >> 20);
+    char *text = jj_take(r, a.n + b.n + 1);
+    if (!text) return jv_none();
+    if (a.n > 0) memcpy(text, a.as.s, a.n);
+    if (b.n > 0) memcpy(text + a.n, b.as.s, b.n);
+    return jv_text(text, a.n + b.n);
+}
+
 jv jv_new_list(jj_run *r)
 {
-    jv_list *list = take(r, sizeof *list);
+    jv_list *list = jj_take(r, sizeof *list);
     return list ? (jv){.kind = JV_LIST, .as.list = list} : jv_none();
 }
 
@@ -71,7 +71,7 @@ void jv_append(jj_run *r, jv list, jv item)
     jv_list *l = list.as.list;
     if (l->n == l->cap) {
         const size_t cap = 2 * l->cap + 8;
-        jv *larger = take(r, cap * sizeof *larger);
+        jv *larger = jj_take(r, cap * sizeof *larger);
         if (!larger) return;
         if (l->n > 0) memcpy(larger, l->item, l->n * sizeof *larger);
         l->item = larger;
@@ -82,42 +82,33 @@ void jv_append(jj_run *r, jv list, jv item)
 
 jv jv_new_dict(jj_run *r, jv_kind kind)
 {
-    jv_dict *dict = take(r, sizeof *dict);
+    jv_dict *dict = jj_take(r, sizeof *dict);
     return dict ? (jv){.kind = kind, .as.dict = dict} : jv_none();
 }
 
-const jv *jv_find(jv dict, jv key)
+static bool is_key(jj_run *r, jv a, jv b)
+{
+    if (a.kind == JV_STRING && b.kind == JV_STRING)
+        return a.n == b.n && jj_spend(r, a.n) && memcmp(a.as.s, b.as.s, a.n) == 0;
+    return jv_equal_numbers(a, b) || (a.kind == JV_NONE && b.kind == JV_NONE);
+}
+
+const jv *jv_find(jj_run *r, jv dict, jv key)
 {
     const jv_dict *d = dict.as.dict;
-    for (size_t i = 0; i < d->n; i++) {
-        const jv *k = &d->key[i];
-        if (k->kind == JV_STRING && key.kind == JV_STRING) {
-            if (k->n == key.n && memcmp(k->as.s, key.as.s, key.n) == 0) return &d->value[i];
-        } else if (jv_is_number(*k) && jv_is_number(key)) {
-            if (jv_real(*k) == jv_real(key)) return &d->value[i];
-        } else if (k->kind == JV_NONE && key.kind == JV_NONE) {
-            return &d->value[i];
-        }
-    }
+    for (size_t i = 0; i < d->n && jj_spend(r, 1); i++)
+        if (is_key(r, d->key[i], key)) return &d->value[i];
     return NULL;
 }
 
-void jv_put(jj_run *r, jv dict, jv key, jv value)
+/* Adds a member whose key is not there yet. */
+static void add_member(jj_run *r, jv dict, jv key, jv value)
 {
-    if (r->rc != MF_OK) return;
     jv_dict *d = dict.as.dict;
-    const jv *old = jv_find(dict, key);
-    if (old) {
-        d->value[old - d->value] = value;
-        return;
-    }
-    if (key.kind == JV_LIST || key.kind == JV_DICT || key.kind == JV_UNDEFINED) {
-        jj_fail(r, "a key of type %s", jv_type(key));
-        return;
-    }
+    if (r->rc != MF_OK) return;
     if (d->n == d->cap) {
         const size_t cap = 2 * d->cap + 8;
-        jv *keys = take(r, cap * sizeof *keys), *values = take(r, cap * sizeof *values);
+        jv *keys = jj_take(r, cap * sizeof *keys), *values = jj_take(r, cap * sizeof *values);
         if (!keys || !values) return;
         if (d->n > 0) {
             memcpy(keys, d->key, d->n * sizeof *keys);
@@ -129,6 +120,18 @@ void jv_put(jj_run *r, jv dict, jv key, jv value)
     }
     d->key[d->n] = key;
     d->value[d->n++] = value;
+}
+
+void jv_put(jj_run *r, jv dict, jv key, jv value)
+{
+    if (r->rc != MF_OK) return;
+    const jv *old = jv_find(r, dict, key);
+    if (old)
+        dict.as.dict->value[old - dict.as.dict->value] = value;
+    else if (key.kind == JV_LIST || key.kind == JV_DICT || key.kind == JV_UNDEFINED)
+        jj_fail(r, "a key of type %s", jv_type(key));
+    else
+        add_member(r, dict, key, value);
 }
 
 jv jv_from_json(jj_run *r, const mf_json *v)
@@ -164,7 +167,7 @@ jv jv_from_json(jj_run *r, const mf_json *v)
     case MF_JSON_OBJECT:
         all = jv_new_dict(r, JV_DICT);
         for (size_t k = 0; r->rc == MF_OK && mf_json_member(v, k, &key, &value); k++)
-            jv_put(r, all, jv_text(key, strlen(key)), jv_from_json(r, value));
+            add_member(r, all, jv_text(key, strlen(key)), jv_from_json(r, value));
         return all;
     }
     return jv_none();
@@ -182,7 +185,8 @@ static jv from_message(jj_run *r, const mf_json *v)
     if (reasons) jv_put(r, all, jv_text("thinking", 8), jv_from_json(r, reasoning));
     for (size_t i = 0; r->rc == MF_OK && mf_json_member(v, i, &key, &value); i++)
         if (mf_json_typeof(value) != MF_JSON_NULL)
-            jv_put(r, all, jv_text(key, strlen(key)), jv_from_json(r, value));
+            (reasons && strcmp(key, "thinking") == 0 ? jv_put : add_member)(
+                r, all, jv_text(key, strlen(key)), jv_from_json(r, value));
     if (reasons)
         jv_put(r, all, jv_text(names[0], strlen(names[0])), jv_from_json(r, reasoning));
     return all;
@@ -197,7 +201,7 @@ jv jv_from_messages(jj_run *r, const mf_json *v, size_t most)
     return all;
 }
 
-/* ---- truth, equality, order ---- */
+/* ---- kinds and truth ---- */
 
 bool jv_true(jv v)
 {
@@ -230,79 +234,6 @@ bool jv_is_number(jv v)
 double jv_real(jv v)
 {
     return v.kind == JV_INT ? (double)v.as.i : v.kind == JV_BOOL ? v.as.b : v.as.f;
-}
-
-static bool equal_lists(jj_run *r, const jv_list *a, const jv_list *b)
-{
-    if (a->n != b->n) return false;
-    for (size_t i = 0; i < a->n; i++)
-        if (!jv_equal(r, a->item[i], b->item[i])) return false;
-    return true;
-}
-
-static bool equal_dicts(jj_run *r, jv a, jv b)
-{
-    if (a.as.dict->n != b.as.dict->n) return false;
-    for (size_t i = 0; i < a.as.dict->n; i++) {
-        const jv *other = jv_find(b, a.as.dict->key[i]);
-        if (!other || !jv_equal(r, a.as.dict->value[i], *other)) return false;
-    }
-    return true;
-}
-
-bool jv_equal(jj_run *r, jv a, jv b)
-{
-    if (!jj_step(r, 0)) return false;
-    if (jv_is_number(a) && jv_is_number(b))
-        return a.kind == JV_FLOAT || b.kind == JV_FLOAT
-                   ? jv_real(a) == jv_real(b)
-                   : (a.kind == JV_INT ? a.as.i : a.as.b) ==
-                         (b.kind == JV_INT ? b.as.i : b.as.b);
-    if (a.kind != b.kind) return false;
-    switch (a.kind) {
-    case JV_STRING:
-        return a.n == b.n && memcmp(a.as.s, b.as.s, a.n) == 0;
-    case JV_LIST:
-        return a.n == b.n && equal_lists(r, a.as.list, b.as.list);
-    case JV_DICT:
-        return equal_dicts(r, a, b);
-    case JV_UNDEFINED:
-    case JV_NONE:
-        return true;
-    default:
-        return a.as.dict == b.as.dict; /* the same object */
-    }
-}
-
-int jv_order(jj_run *r, jv a, jv b)
-{
-    if (jv_is_number(a) && jv_is_number(b)) {
-        const double x = jv_real(a), y = jv_real(b);
-        return x < y ? -1 : x > y;
-    }
-    if (a.kind == JV_STRING && b.kind == JV_STRING) {
-        const size_t n = a.n < b.n ? a.n : b.n;
-        const int c = n > 0 ? memcmp(a.as.s, b.as.s, n) : 0;
-        return c != 0 ? (c < 0 ? -1 : 1) : a.n < b.n ? -1 : a.n > b.n;
-    }
-    jj_fail(r, "%s and %s have no order", jv_type(a), jv_type(b));
-    return 0;
-}
-
-bool jv_contains(jj_run *r, jv in, jv what)
-{
-    if (in.kind == JV_STRING) {
-        if (what.kind != JV_STRING) {
-            jj_fail(r, "in a text: expected a text, found %s", jv_type(what));
-            return false;
-        }
-        return what.n == 0 || memmem(in.as.s, in.n, what.as.s, what.n) != NULL;
-    }
-    if (in.kind == JV_DICT) return jv_find(in, what) != NULL;
-    const jv items = jv_items(r, in);
-    for (size_t i = 0; r->rc == MF_OK && i < items.as.list->n; i++)
-        if (jv_equal(r, items.as.list->item[i], what)) return true;
-    return false;
 }
 
 const char *jv_type(jv v)
@@ -346,7 +277,8 @@ int64_t jv_length(jj_run *r, jv v)
     case JV_UNDEFINED:
         return 0;
     case JV_STRING:
-        for (size_t at = 0; at < v.n; at += step_of(v.as.s + at))
+        jj_spend(r, v.n);
+        for (size_t at = 0; at < v.n && r->rc == MF_OK; at += step_of(v.as.s + at))
             n++;
         return n;
     case JV_LIST:
@@ -382,13 +314,13 @@ jv jv_attr(jj_run *r, jv v, const char *name)
         return jj_fail(r, "\"%.60s\" is undefined, so it has no \"%.60s\"", v.as.s, name);
     if (v.kind == JV_LOOP) return loop_attr(v.as.loop, name);
     if (jj_has_method(v, name)) {
-        jv_method *m = take(r, sizeof *m);
+        jv_method *m = jj_take(r, sizeof *m);
         if (!m) return jv_none();
         *m = (jv_method){v, name};
         return (jv){.kind = JV_METHOD, .as.method = m};
     }
     if (v.kind == JV_DICT || v.kind == JV_NAMESPACE) {
-        const jv *found = jv_find(v, jv_text(name, strlen(name)));
+        const jv *found = jv_find(r, v, jv_text(name, strlen(name)));
         if (found) return *found;
     }
     return jv_undefined(name);
@@ -400,18 +332,34 @@ static jv list_at(const jv_list *l, int64_t i, const char *what)
     return i >= 0 && i < (int64_t)l->n ? l->item[i] : jv_undefined(what);
 }
 
+/* Returns the offset of character i of a text, or its length if there are fewer. */
+static size_t offset_of(jj_run *r, jv v, int64_t i)
+{
+    size_t at = 0;
+    for (; i > 0 && at < v.n && jj_spend(r, 1); i--)
+        at += step_of(v.as.s + at);
+    return at;
+}
+
+static jv character(jj_run *r, jv v, int64_t i)
+{
+    if (i < 0) i += jv_length(r, v);
+    const size_t at = i >= 0 ? offset_of(r, v, i) : v.n;
+    return at < v.n ? jv_text(v.as.s + at, step_of(v.as.s + at)) : jv_undefined("a character");
+}
+
 jv jv_item(jj_run *r, jv v, jv key)
 {
     if (v.kind == JV_UNDEFINED)
         return jj_fail(r, "\"%.60s\" is undefined, so it has no items", v.as.s);
     if (v.kind == JV_DICT) {
-        const jv *found = jv_find(v, key);
+        const jv *found = jv_find(r, v, key);
         if (found) return *found;
     }
     if (key.kind == JV_INT || key.kind == JV_BOOL) {
         const int64_t i = key.kind == JV_INT ? key.as.i : key.as.b;
         if (v.kind == JV_LIST) return list_at(v.as.list, i, "an item");
-        if (v.kind == JV_STRING) return list_at(jv_items(r, v).as.list, i, "a character");
+        if (v.kind == JV_STRING) return character(r, v, i);
     }
     if (key.kind != JV_STRING) return jv_undefined("an item");
     const jv name = jv_copy(r, key.as.s, key.n);
@@ -433,26 +381,42 @@ static int64_t bound(jj_run *r, jv v, int64_t n, int64_t missing, int64_t low, i
     return i < low ? low : i > high ? high : i;
 }
 
+/* Every by-th character of a text from number `from` on, up to number `to`. */
+static jv characters(jj_run *r, jv v, int64_t from, int64_t to, int64_t by)
+{
+    jj_out out = {0};
+    size_t at = offset_of(r, v, from);
+    if (by == 1) {
+        const jv rest = jv_text(v.as.s + at, v.n - at);
+        return jv_text(rest.as.s, from < to ? offset_of(r, rest, to - from) : 0);
+    }
+    for (int64_t i = from; r->rc == MF_OK && (by > 0 ? i < to : i > to); i += by) {
+        jj_add(r, &out, v.as.s + at, step_of(v.as.s + at));
+        for (int64_t k = by; k > 0 && at < v.n && jj_spend(r, 1); k--)
+            at += step_of(v.as.s + at);
+        for (int64_t k = by; k < 0 && at > 0 && jj_spend(r, 1); k++)
+            do
+                at--;
+            while (((unsigned char)v.as.s[at] & 0xc0) == 0x80);
+    }
+    return jj_captured(r, &out);
+}
+
 jv jv_slice(jj_run *r, jv v, jv begin, jv end, jv step)
 {
     if (v.kind != JV_LIST && v.kind != JV_STRING)
         return jj_fail(r, "a slice of %s", v.kind == JV_UNDEFINED ? v.as.s : jv_type(v));
-    const jv_list *items = jv_items(r, v).as.list;
-    const int64_t n = (int64_t)items->n, by = step.kind == JV_INT    ? step.as.i
-                                              : step.kind == JV_NONE ? 1
-                                                                     : 0;
+    const int64_t n = jv_length(r, v);
+    int64_t by = step.kind == JV_INT ? step.as.i : step.kind == JV_NONE ? 1 : 0;
     if (by == 0) return jj_fail(r, "a slice: expected a step other than 0");
+    by = by > n + 1 ? n + 1 : by < -n - 1 ? -n - 1 : by;
     const int64_t from = bound(r, begin, n, by > 0 ? 0 : n - 1, by > 0 ? 0 : -1,
                                by > 0 ? n : n - 1),
                   to = bound(r, end, n, by > 0 ? n : -1, by > 0 ? 0 : -1, by > 0 ? n : n - 1);
-    jj_out out = {0};
+    if (r->rc != MF_OK) return jv_none();
+    if (v.kind == JV_STRING) return characters(r, v, from, to, by);
     const jv all = jv_new_list(r);
-    for (int64_t i = from; r->rc == MF_OK && (by > 0 ? i < to : i > to); i += by) {
-        if (v.kind == JV_LIST)
-            jv_append(r, all, items->item[i]);
-        else
-            jj_add(r, &out, items->item[i].as.s, items->item[i].n);
-        if (by > n || by < -n) break;
-    }
-    return v.kind == JV_LIST ? all : jj_captured(r, &out);
+    for (int64_t i = from; r->rc == MF_OK && (by > 0 ? i < to : i > to); i += by)
+        jv_append(r, all, v.as.list->item[i]);
+    return all;
 }

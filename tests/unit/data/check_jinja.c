@@ -103,8 +103,8 @@ START_TEST(refusals)
     static const char *const table[][2] = {
         {"a\n{% include 'x' %}", "t:2: {% include %} is not read: expected if, for, set"},
         {"{% raw %}", "t:1: {% raw %} is not read"},
-        {"{% if a %}", "t:1: a block without {% elif %}"},
-        {"{% for x in a %}", "a block without {% else %}"},
+        {"{% if a %}", "t:1: a block without {% endif %}"},
+        {"{% for x in a %}", "a block without {% endfor %}"},
         {"{% endif %}", "{% endif %} is not read"},
         {"{{ a", "t:1: a value without }}"},
         {"{% if a", "a block without %}"},
@@ -135,8 +135,20 @@ START_TEST(refusals)
         ck_assert_msg(strstr(mf_error_message(), table[i][1]) != NULL && !j, "%s: %s",
                       table[i][0], mf_error_message());
     }
-    ck_assert_int_eq(mf_jinja_new("t", "a\xC3", 2, &j), MF_EINPUT);
-    ck_assert_ptr_nonnull(strstr(mf_error_message(), "expected a text in UTF-8"));
+    ck_assert_int_eq(mf_jinja_new("t", "a\n\xC3", 3, &j), MF_EINPUT);
+    ck_assert_ptr_nonnull(strstr(mf_error_message(), "t:2: expected a text in UTF-8"));
+    ck_assert_int_eq(mf_jinja_new("t", "a\r\n\r\0b", 6, &j), MF_EINPUT);
+    ck_assert_ptr_nonnull(strstr(mf_error_message(), "t:3: expected a text in UTF-8"));
+    char name[600] = "{{ ";
+    memset(name + 3, 'a', 256);
+    ck_assert_int_eq(mf_jinja_new("t", name, 259, &j), MF_EINPUT);
+    memcpy(name + 259, " }}", 4);
+    ck_assert_int_eq(mf_jinja_new("t", name, strlen(name), &j), MF_EINPUT);
+    ck_assert_ptr_nonnull(strstr(mf_error_message(), "t:1: a name of 256 bytes"));
+    memset(name + 3, '1', 500);
+    strcpy(name + 503, ".0 }}");
+    ck_assert_int_eq(mf_jinja_new("t", name, strlen(name), &j), MF_EINPUT);
+    ck_assert_ptr_nonnull(strstr(mf_error_message(), "t:1: a number of more than 400"));
     /* nesting of brackets, signs and blocks */
     static const char *const deep[] = {"(", "-", "not ", "{% if a %}", "[", "a if "};
     for (size_t i = 0; i < sizeof deep / sizeof *deep; i++) {
@@ -179,6 +191,152 @@ START_TEST(limits)
 }
 END_TEST
 
+static const mf_jinja_limits usual = {MF_JINJA_STEPS, MF_JINJA_OUTPUT, MF_JINJA_MEMORY};
+
+static int render_in(const char *template, const mf_jinja_limits *within, mf_jinja_result *r)
+{
+    mf_jinja *j;
+    ck_assert_msg(mf_jinja_new("t", template, strlen(template), &j) == MF_OK, "%s",
+                  mf_error_message());
+    const int rc = mf_jinja_render_within(j, NULL, 0, &now, within, r);
+    mf_jinja_free(j);
+    return rc;
+}
+
+/* Expressions that read long texts and lists and make nothing: what they read is counted. Each
+ * runs a thousand times, and alone stays far below the limit. */
+START_TEST(work_is_counted)
+{
+    static const mf_jinja_limits million = {1000000, MF_JINJA_OUTPUT, MF_JINJA_MEMORY};
+    static const char *const table[] = {
+        "'b' in s",
+        "s == t",
+        "s < t",
+        "s | length",
+        "s.find('b')",
+        "s.count('b')",
+        "s.startswith(t)",
+        "s.removesuffix(t[1:])",
+        "n.isdigit()",
+        "s | trim('a')",
+        "s.split('b', 1)",
+        "s.rstrip('ba')",
+        "s[2000:2001]",
+        "s[-1]",
+        "d[s]",
+        "l | select('none') | first",
+        "l | unique | first",
+        "l == m",
+        "7 in l",
+        "s.startswith(l)",
+        "e | join",
+    };
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        char text[1024];
+        mf_jinja_result r;
+        static const char form[] =
+            "{%% set s = 'a' * 20000 %%}{%% set t = 'a' * 20000 %%}{%% set n = '1' * 20000 %%}"
+            "{%% set d = {t ~ 'b': 1, t: 2} %%}{%% set l = [0] * 2000 %%}"
+            "{%% set m = [0] * 2000 %%}{%% set e = [''] * 2000 %%}"
+            "{%% for i in range(%d) %%}{%% if %s %%}{%% endif %%}{%% endfor %%}";
+        snprintf(text, sizeof text, form, 1, table[i]);
+        ck_assert_msg(render_in(text, &million, &r) == MF_OK, "%s: %s", table[i],
+                      mf_error_message());
+        mf_free(r.text);
+        snprintf(text, sizeof text, form, 100000, table[i]);
+        ck_assert_msg(render_in(text, &million, &r) == MF_EINPUT, "%s", table[i]);
+        ck_assert_msg(
+            strstr(mf_error_message(), "t:1: the template takes more than 1000000 steps"),
+            "%s: %s", table[i], mf_error_message());
+    }
+}
+END_TEST
+
+/* Chains and values of any length: what computes them is recursive, and a stack has an end. */
+START_TEST(nesting_is_limited)
+{
+    static const struct {
+        const char *begin, *part, *end;
+    } table[] = {
+        {"{{ 1", "+1", " }}"},         {"{{ 1", "|abs", " }}"},
+        {"{{ x", ".a", " }}"},         {"{{ x", "()", " }}"},
+        {"{{ x", "[0]", " }}"},        {"{{ 1", " and 1", " }}"},
+        {"{{ ", "1 if 1 if ", "1 }}"}, {"{% set x", "|trim", " %}x{% endset %}"},
+    };
+    enum { PARTS = 100000 };
+    mf_jinja_result r;
+    char *text = malloc(12 * PARTS + 100);
+    ck_assert_ptr_nonnull(text);
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        char *at = stpcpy(text, table[i].begin);
+        for (int k = 0; k < PARTS; k++)
+            at = stpcpy(at, table[i].part);
+        strcpy(at, table[i].end);
+        ck_assert_int_eq(render_in(text, &usual, &r), MF_EINPUT);
+        ck_assert_msg(
+            strstr(mf_error_message(), "t:1: expressions, calls or values are nested"),
+            "%s: %s", table[i].part, mf_error_message());
+    }
+    free(text);
+    static const char *const values[] = {"{{ ns.x }}", "{{ ns.x | tojson }}",
+                                         "{{ ns.x == ns.y }}",
+                                         "{{ [ns.x, ns.y] | unique | length }}"};
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
+        char template[512];
+        snprintf(template, sizeof template,
+                 "{%% set ns = namespace(x=[], y=[]) %%}{%% for i in range(200000) %%}"
+                 "{%% set ns.x = [ns.x] %%}{%% set ns.y = [ns.y] %%}{%% endfor %%}%s",
+                 values[i]);
+        ck_assert_int_eq(render_in(template, &usual, &r), MF_EINPUT);
+        ck_assert_msg(strstr(mf_error_message(), "nested more than 1000 deep"), "%s: %s",
+                      values[i], mf_error_message());
+    }
+}
+END_TEST
+
+/* Texts that macros are writing count as memory; items of a text and the order of a dictionary
+ * take memory in proportion to what they read. */
+START_TEST(memory_is_counted)
+{
+    static const mf_jinja_limits small = {MF_JINJA_STEPS, 1 << 20, 4 << 20};
+    static const char set[] = "{% set s = 'abc\u00e9' * 50000 %}";
+    static const char *const table[][2] = {
+        {"{{ s[0] ~ s[-1] ~ s[3] ~ s[199999] ~ s[200000] }}", "a\xC3\xA9\xC3\xA9\xC3\xA9"},
+        {"{{ s[2:5] }} {{ s[-2:] }} {{ s[:-199999] }} {{ s[199998::-99999] }}",
+         "c\xC3\xA9"
+         "a c\xC3\xA9 a c\xC3\xA9"
+         "a"},
+        {"{{ s.count('c\xC3\xA9') }} {{ s.count('x') }} {{ 'aaa'.count('aa') }}", "50000 0 1"},
+        {"{{ 1 < 2 < 3 }} {{ 1 < 3 < 2 }} {{ 3 > 2 > 1 == 1 }} {{ 1 in [1] in [[1]] }}",
+         "True False True True"},
+        {"{{ 9007199254740993 > 9007199254740992 }} {{ {9007199254740993: 1}[9007199254740992] "
+         "is defined }} {{ {1: 2}[1.0] }}",
+         "True False 2"},
+        {"{{ 'xyx' | trim('x') }}{{ 'xx' | trim('x') }}{{ ' \\u2003a\\u00e9 '.rstrip() }}|",
+         "y \xE2\x80\x83"
+         "a\xC3\xA9|"},
+        {"{% for k, v in {'b': 1, 'C': 2, 'a': 3, 'B': 4, 'd': 5} | dictsort %}{{ k }}{{ v }}"
+         "{% endfor %}",
+         "a3b1B4C2d5"},
+        {"{{ {'b': 1, 'C': 2, 'a': {'z': 0, 'y': 1}} | tojson(sort_keys=true) }}",
+         "{\"C\": 2, \"a\": {\"y\": 1, \"z\": 0}, \"b\": 1}"},
+    };
+    char text[1024];
+    mf_jinja_result r;
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        snprintf(text, sizeof text, "%s%s", set, table[i][0]);
+        ck_assert_msg(render_in(text, &small, &r) == MF_OK, "%s: %s", table[i][0],
+                      mf_error_message());
+        ck_assert_str_eq(r.text, table[i][1]);
+        mf_free(r.text);
+    }
+    snprintf(text, sizeof text, "%s{%% macro m() %%}{{ s }}{{ m() }}{%% endmacro %%}{{ m() }}",
+             set);
+    ck_assert_int_eq(render_in(text, &small, &r), MF_EINPUT);
+    ck_assert_ptr_nonnull(strstr(mf_error_message(), "more than 4 MiB of values"));
+}
+END_TEST
+
 START_TEST(memory_fails)
 {
     static const char template[] =
@@ -214,6 +372,9 @@ static Suite *suite(void)
     tcase_add_test(c, as_transformers);
     tcase_add_test(c, refusals);
     tcase_add_test(c, limits);
+    tcase_add_test(c, work_is_counted);
+    tcase_add_test(c, nesting_is_limited);
+    tcase_add_test(c, memory_is_counted);
     tcase_add_test(c, memory_fails);
     suite_add_tcase(s, c);
     return s;

@@ -354,6 +354,15 @@ START_TEST(refusals)
         n += (size_t)snprintf(many + n, sizeof many - n, "\\u%04x", 0x4e00 + i);
     ck_assert_int_eq(mf_regex_new("x", many, n, &r), MF_EINPUT);
     ck_assert_ptr_nonnull(strstr(mf_error_message(), "at most 240 different characters"));
+    n = 0;
+    wide[n++] = '[';
+    for (uint32_t i = 0; i < 9000; i++) {
+        n += mf_unicode_write(0x800 + 2 * i, wide + n);
+        n += (size_t)sprintf(wide + n, "\\S");
+    }
+    wide[n++] = ']';
+    ck_assert_int_eq(mf_regex_new("x", wide, n, &r), MF_EINPUT);
+    ck_assert_ptr_nonnull(strstr(mf_error_message(), "classes with 18001 ends of ranges and"));
     memset(wide, 'a', sizeof wide);
     ck_assert_int_eq(mf_regex_new("x", wide, MF_REGEX_TEXT + 1, &r), MF_EINPUT);
     ck_assert_ptr_nonnull(strstr(mf_error_message(), "an expression of 65537 bytes"));

@@ -62,9 +62,11 @@ static int by_begin(const void *a, const void *b)
 }
 
 /* Sorts ranges that follow each other, and gives each as its end the greatest one so far, so
- * that a code point is found in as many steps as their number has digits in base 2. */
-static void arrange(mf_rx_step *step, size_t n)
+ * that a code point is found in as many steps as their number has digits in base 2. Returns the
+ * number of steps, with such ranges as one. */
+static size_t arrange(mf_rx_step *step, size_t n)
 {
+    size_t parts = 0;
     for (size_t i = 0, end; i < n; i = end) {
         for (end = i + 1; step[i].op == MF_RX_RANGE && end < n && step[end].op == MF_RX_RANGE;)
             end++;
@@ -72,7 +74,9 @@ static void arrange(mf_rx_step *step, size_t n)
         step[i].n = (uint32_t)(end - i);
         for (size_t k = i + 1; k < end; k++)
             if (step[k].b < step[k - 1].b) step[k].b = step[k - 1].b;
+        parts++;
     }
+    return parts;
 }
 
 static bool in_ranges(const mf_rx_step *first, uint32_t c)
@@ -139,8 +143,8 @@ static int by_value(const void *a, const void *b)
 }
 
 /* Returns the sorted code points at which ranges of the sets begin, or have ended; the last one
- * is beyond all code points. */
-static uint32_t *edges_of(const mf_rx_sets *s)
+ * is beyond all code points. *ret: their number. */
+static uint32_t *edges_of(const mf_rx_sets *s, size_t *ret)
 {
     uint32_t *edge = mf_alloc(2 * s->n_steps + 1, sizeof *edge);
     size_t n = 0;
@@ -152,6 +156,7 @@ static uint32_t *edges_of(const mf_rx_sets *s)
         }
     edge[n++] = UINT32_MAX;
     qsort(edge, n, sizeof *edge, by_value);
+    *ret = n;
     return edge;
 }
 
@@ -204,6 +209,8 @@ static void find_runs(void)
 }
 
 /* ---- classes ---- */
+
+enum { WORK = 1 << 26 }; /* each part of a set may be asked once at each end of a range */
 
 typedef struct maker {
     const char *where;
@@ -347,11 +354,18 @@ static int fill(maker *m, const uint32_t *edge)
 int mf_rx_classify(const char *where, mf_rx_sets *s, mf_rx_classes *ret)
 {
     maker m = {.where = where, .sets = s, .ret = ret};
+    size_t parts = 0, edges = 0;
     for (int i = 0; i < s->n; i++)
-        arrange(s->step + s->set[i].begin, s->set[i].n);
-    uint32_t *edge = edges_of(s);
+        parts += arrange(s->step + s->set[i].begin, s->set[i].n);
+    uint32_t *edge = edges_of(s, &edges);
     m.member = mf_alloc(MF_RX_CLASSES, sizeof *m.member);
-    const int rc = edge && m.member ? fill(&m, edge) : MF_ENOMEM;
+    int rc = edge && m.member ? MF_OK : MF_ENOMEM;
+    if (rc == MF_OK && parts * edges > WORK)
+        rc = mf_fail(MF_EINPUT,
+                     "%s: classes with %zu ends of ranges and %zu parts: multiplied they are "
+                     "more than %d",
+                     where, edges, parts, WORK);
+    if (rc == MF_OK) rc = fill(&m, edge);
     mf_free(edge);
     mf_free(m.of_kind);
     mf_free(m.hash);
