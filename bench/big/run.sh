@@ -1,7 +1,7 @@
 #!/bin/sh
 # big/run.sh [FOLDER]: pairs on a model of OLMoE's dimensions with 5 layers, 4.6 GB in bf16, of random weights: a prompt
 # beside transformers and llama.cpp, decoding in bf16 and in 8 bits beside llama.cpp, and quantizing beside llama.cpp.
-# FOLDER (out/big) keeps the model in all its forms, 17 GB; what is there is not made again. See ../README.md.
+# FOLDER (out/big) keeps the model in all its forms, 17 GB; what is there stays. See ../README.md.
 #   MOEFW, BENCH_PYTHON_CURRENT  as for ../run.sh
 #   BENCH_BIG_OPTIONS            for each script: --pairs N, --threads N
 set -eu

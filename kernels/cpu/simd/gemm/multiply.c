@@ -1,5 +1,5 @@
-/* multiply.c: the rate of multiply-adds on registers, for benchmarks. No gemm of the type can be
- * faster on this processor. */
+/* multiply.c: the rate of multiply-adds on registers, for benchmarks. No gemm of the type can
+ * be faster on this processor. */
 #include "kernels/cpu/simd/gemm/tile.h"
 #include "kernels/cpu/simd/simd.h"
 #include "kernels/cpu/simd/vec.h"

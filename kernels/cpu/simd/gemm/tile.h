@@ -63,8 +63,8 @@ void MF_SIMD(gemm_tile_bf16)(const gemm_tile *b);
 /* Computes a tile with matrix registers (amx.c). Returns false and does nothing in unsupported
  * cases. The function is defined only with MF_HAVE_AMX. */
 bool MF_SIMD(gemm_tile_amx)(const gemm_tile *b);
-/* See MF_SIMD(multiply): the same with pairs of bf16, and with matrix registers. They are defined
- * only with MF_HAVE_AVX512BF16, and with MF_HAVE_AMX. */
+/* See MF_SIMD(multiply): the same with pairs of bf16, and with matrix registers. They are
+ * defined only with MF_HAVE_AVX512BF16, and with MF_HAVE_AMX. */
 double MF_SIMD(multiply_pairs)(int64_t rounds);
 double MF_SIMD(multiply_tiles)(int64_t rounds);
 /* Whether the result of a small gemm by AMX agrees with the result by vectors within 1e-3. */
