@@ -48,7 +48,7 @@ def torch_side(o, opponent, ranks):
     threads = 2 // ranks
     command = [opponent.python, os.path.join(HERE, "twin_ddp.py"), MODEL, "--ids", run.ids_file(VOCAB), "--dtype", o.dtype,
                "--threads", str(threads), "--steps", str(o.steps), "--accumulate", str(ACCUMULATE)] + opponent.extra
-    environment = opponent.environment(threads)
+    environment = run.record.tuned(threads)
     environment.pop("RANK", None)
     environment.pop("WORLD_SIZE", None)
     if ranks == 1:

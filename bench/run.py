@@ -10,6 +10,7 @@ import argparse
 import json
 import os
 import subprocess
+import tempfile
 import time
 
 import record
@@ -34,8 +35,9 @@ class Opponent:
             c += ["--ids", ids_file(w.model["vocab"])]
         return c
 
-    def environment(self, threads):
-        return record.tuned(threads)
+    def environment(self, threads, folder):
+        # What torch.compile makes is of this session: a run that was killed leaves files in part.
+        return dict(record.tuned(threads), TORCHINDUCTOR_CACHE_DIR=folder)
 
 
 class OtherBuild(Opponent):
@@ -45,7 +47,7 @@ class OtherBuild(Opponent):
         super().__init__("moefw-other")
         self.python = os.environ.get("BENCH_OTHER", "")
 
-    def environment(self, threads):
+    def environment(self, threads, folder):
         return dict(os.environ)
 
     def command(self, w, dtype, threads):
@@ -119,7 +121,8 @@ def session(w, o, dtype, threads, pairs, seconds):
     began = time.time()
     machine = record.limits(threads)
     # Waiting threads must sleep: two programs share the cores and run alternately.
-    theirs = Side(o.command(w, dtype, threads), o.environment(threads), not isinstance(o, OtherBuild))
+    folder = tempfile.TemporaryDirectory(prefix="moefw-bench-")
+    theirs = Side(o.command(w, dtype, threads), o.environment(threads, folder.name), not isinstance(o, OtherBuild))
     ours = Side(our_command(w, dtype, threads, os.environ.get("MOEFW", "moefw")), dict(os.environ), False)
     for side in (theirs, ours):
         side.turn(2 if w.turn == 1 else w.turn)
@@ -136,8 +139,9 @@ def session(w, o, dtype, threads, pairs, seconds):
             break
     for side in (ours, theirs):
         side.end()
+    folder.cleanup()
     here, there = ours.about.get("params"), theirs.about.get("params")
-    if here and there and here != there:
+    if here and there and here != there and o.script == "twin.py": # llama.cpp has no weights of noise
         tell("  parameters differ: %s here, %s there" % (here, there))
     record.add(k, machine, got, ours.about, theirs.about)
 
