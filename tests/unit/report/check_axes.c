@@ -129,7 +129,7 @@ static int nearest(const scatter *a, int n, int i, double w)
     return best;
 }
 
-/* Each label must be nearest to its own point, in narrow fonts and in wide ones, unless a line
+/* Each label must be nearest to its own point, in slim fonts and in wide ones, unless a line
  * leads from the label to the point. */
 START_TEST(labels_stand_at_their_points)
 {

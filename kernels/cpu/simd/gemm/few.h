@@ -8,8 +8,8 @@
 #ifndef MF_SIMD_GEMM_FEW_H
 #define MF_SIMD_GEMM_FEW_H
 
-/* Pairs of bf16 take half as many multiplications, so that the copy that run_block makes of b
- * pays only from more rows on. */
+/* Pairs of bf16 take half as many instructions, so that the copy that run_block makes of b pays
+ * only from more rows on. */
 #define FEW       (ENGINE_BF16 ? 24 : 8)
 #define MOST_DOTS (VL == 16 ? ENGINE_BF16 ? 6 : 4 : 2) /* number of rows of a at a time */
 #define DOTS      4                                    /* number of rows of b at a time */
@@ -24,7 +24,7 @@ typedef struct few {
     int lines;         /* number of lines to prefetch for each vector of words */
 } few;
 
-/* Writes to c the products of rows x to x + mr of a and j to j + nr of b. */
+/* Computes the elements of c for rows x to x + mr of a and j to j + nr of b. */
 V_INLINE void dots(int mr, int nr, few *f, int x, int64_t j)
 {
     const gemm_tile *b = f->b;
