@@ -121,7 +121,7 @@ def section(cpu, records):
         if chosen:
             print("### %s\n" % title)
             table(chosen)
-    latest(read(os.path.join(OUT, "verify.jsonl")), cpu, "workload", "The same work, from the same weights",
+    latest(read(os.path.join(OUT, "verify.jsonl")), cpu, "workload", "The same work",
            lambda r: "| %s | %s | %s |" % (r["workload"], r["text"], "same" if r["same"] else "**different**"))
     latest(read(os.path.join(OUT, "alone.jsonl")), cpu, "what", "Start, memory, growth, sameness",
            lambda r: "| %s | %s | %s: %s |" % (r["what"], r["measured"], r["goal"], "reached" if r["reached"] else "**not reached**"))

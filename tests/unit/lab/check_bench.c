@@ -63,6 +63,21 @@ END_TEST
 
 /* ---- gemms, and limits ---- */
 
+/* A round on pairs of bf16 has twice the operations of one on f32, on matrix registers more. */
+START_TEST(registers_of_bf16_are_those_of_the_processor)
+{
+    const double f32 = mf_kernels_multiply(false, 1), bf16 = mf_kernels_multiply(true, 1);
+    ck_assert_double_gt(f32, 0);
+#if defined(__x86_64__)
+    if (strcmp(mf_kernels_isa(), "avx512") == 0 && __builtin_cpu_supports("avx512bf16")) {
+        ck_assert_double_ge(bf16, 2 * f32);
+        return;
+    }
+#endif
+    ck_assert_double_eq(bf16, f32);
+}
+END_TEST
+
 START_TEST(limits_of_the_processor)
 {
     mf_machine_limits l;
@@ -113,6 +128,7 @@ static Suite *suite(void)
     Suite *s = suite_create("bench");
     TCase *t = tcase_create("bench");
     tcase_add_test(t, turns);
+    tcase_add_test(t, registers_of_bf16_are_those_of_the_processor);
     tcase_add_test(t, limits_of_the_processor);
     tcase_add_test(t, limits_of_a_device);
     tcase_add_test(t, a_device_without_gemm);

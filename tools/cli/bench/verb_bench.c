@@ -28,9 +28,8 @@ static const mf_cli_form forms[] = {
      "gemms of the sizes that models have, against the limits of this machine"},
     {"stored", NULL, 0, 0, "one token times weights as files have them, against reading alone"},
     {"layer", NULL, 0, 0,
-     "one MoE layer, forward and backward; the cast of weights to bf16, a part of AdamW, is "
-     "not "
-     "timed"},
+     "one MoE layer, forward and backward; the cast of weights to bf16, a part of AdamW, "
+     "is not timed"},
     {"train", "[CONFIG|PRESET]", 0, 1, "training steps"},
     {"generate", "[RUN|CONFIG|PRESET]", 0, 1, "decoding, one token at a time"},
     {"prompt", "[RUN|CONFIG|PRESET]", 0, 1, "a prompt as one batch"},
