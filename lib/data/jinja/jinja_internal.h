@@ -209,6 +209,8 @@ enum { JJ_LOOKUP = 4 };             /* what a name costs that is compared with a
 bool jj_spend(jj_run *r, size_t n); /* n bytes are read or written */
 bool jj_enter(jj_run *r, int line); /* a step, one deeper; jj_leave follows if it is true */
 void jj_leave(jj_run *r);
+/* Whether so many more bytes are within the limit of memory; if not, the run has failed. */
+bool jj_may_take(jj_run *r, size_t bytes);
 void *jj_take(jj_run *r, size_t bytes); /* from the arena */
 
 void jj_put(jj_run *r, const char *text, size_t n);

@@ -39,13 +39,16 @@ void jj_leave(jj_run *r)
     r->nesting--;
 }
 
+bool jj_may_take(jj_run *r, size_t bytes)
+{
+    if (r->rc == MF_OK && mf_arena_used(r->arena) + r->held + bytes > r->limits->memory)
+        jj_fail(r, "the template makes more than %zu MiB of values", r->limits->memory >> 20);
+    return r->rc == MF_OK;
+}
+
 void *jj_take(jj_run *r, size_t bytes)
 {
-    if (r->rc != MF_OK) return NULL;
-    if (mf_arena_used(r->arena) + r->held + bytes > r->limits->memory) {
-        jj_fail(r, "the template makes more than %zu MiB of values", r->limits->memory >> 20);
-        return NULL;
-    }
+    if (!jj_may_take(r, bytes)) return NULL;
     void *block = mf_arena_alloc(r->arena, bytes);
     if (!block) r->rc = MF_ENOMEM;
     return block;

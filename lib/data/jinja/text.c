@@ -20,10 +20,7 @@ static bool make_room(jj_run *r, jj_out *out, size_t n)
     }
     if (needed <= out->cap) return true;
     const size_t half = out->cap + out->cap / 2 + 64, cap = needed > half ? needed : half;
-    if (mf_arena_used(r->arena) + r->held - out->cap + cap > r->limits->memory) {
-        jj_fail(r, "the template makes more than %zu MiB of values", r->limits->memory >> 20);
-        return false;
-    }
+    if (!jj_may_take(r, cap - out->cap)) return false;
     char *larger = mf_realloc(out->text, out->n, cap);
     if (!larger) {
         r->rc = MF_ENOMEM;
