@@ -85,6 +85,23 @@ def router(name, folder):
     return None, "%d of %d tokens go elsewhere, gates differ by at most %.0e" % (wrong, len(gate), worst)
 
 
+def logits(twin, folder, m, params):
+    """Those of the trained run for two drawn sequences, beside the twin's."""
+    ids = torch.randint(m["vocab"], (2, m["seq"]), generator=torch.Generator().manual_seed(1))
+    table = json.dumps({"input_ids": {"dtype": "I64", "shape": list(ids.shape), "data_offsets": [0, 8 * ids.numel()]}}).encode()
+    tokens, out = os.path.join(folder, "tokens"), os.path.join(folder, "logits")
+    with open(tokens, "wb") as f:
+        f.write(struct.pack("<Q", len(table)) + table + ids.numpy().tobytes())
+    subprocess.check_call([MOEFW, "eval", os.path.join(folder, "run"), "--tokens", tokens, "--save", out, "--dtype", "f32"],
+                          stdout=subprocess.DEVNULL)
+    here = safetensors(out)[0]["logits"]
+    with torch.no_grad():
+        there = twin(ids).reshape(here.shape)
+    off, largest = (here - there).abs().max().item(), there.abs().max().item()
+    text = "%d parameters; logits differ by at most %.0e, the largest is %.1f" % (params, off, largest)
+    return (None, text) if off <= 1e-5 * largest else text
+
+
 def model(name, folder):
     m = workloads.MODELS[name]
     sets = ["data.path=" + ids_file(m["vocab"]), "data.format=bin"] if m["ids"] else ["data.path=builtin:topics?bytes=400000"]
@@ -98,7 +115,7 @@ def model(name, folder):
         return "%d parameters there, %d here" % (params, there)
     twin_models.load(twin, weights)
     if not t:
-        return None, "%d parameters; weights fit, no loss is compared" % params
+        return logits(twin, folder, m, params)
     ids = t["token"].long().view(-1, m["seq"])
     with torch.no_grad():
         loss = F.cross_entropy(twin(ids).reshape(-1, m["vocab"]), t["target"].long(), ignore_index=-1).item()
@@ -108,7 +125,8 @@ def model(name, folder):
 
 
 def olmoe(name, folder):
-    """Both forms of the twin beside each other; moefw's layer has as many parameters."""
+    """Both forms of the twin beside the experts of preset default's twin, whose loss is compared with
+    moefw's; moefw's layer has as many parameters."""
     d, hidden, experts, k = 64, 32, 16, 4
     size = ["--dim", d, "--hidden", hidden, "--experts", experts, "--top-k", k, "--tokens", 32]
     here = json.loads(subprocess.check_output([MOEFW, "bench", "layer", "--routers", "linear", "--expert", "swiglu", "--json",
@@ -116,11 +134,17 @@ def olmoe(name, folder):
     torch.manual_seed(0)
     by = {how: twin_models.Olmoe(d, hidden, experts, k, how) for how in ("grouped", "loop")}
     by["loop"].load_state_dict(by["grouped"].state_dict())
+    single = [twin_models.SwiGlu(d, hidden) for _ in range(experts)]
     x = torch.randn(32, d)
     with torch.no_grad():
-        off = (by["grouped"](x) - by["loop"](x)).abs().max().item()
+        for e, one in enumerate(single):
+            one.w1.weight.copy_(by["loop"].w13[e, :hidden])
+            one.w3.weight.copy_(by["loop"].w13[e, hidden:])
+            one.w2.weight.copy_(by["loop"].w2[e])
+        y = twin_models.by_expert(x, *by["loop"].router(x), single)
+        off = max((f(x) - y).abs().max().item() for f in by.values()) / y.abs().max().item()
     params = twin_models.parameters(by["loop"])
-    text = "%d parameters here, %d there; both forms of the twin differ by at most %.0e; outputs here are not compared" % (here, params, off)
+    text = "%d parameters here, %d there; both forms of the twin differ from the experts of default's by at most %.0e" % (here, params, off)
     return (None, text) if here == params and off < 1e-5 else text
 
 
