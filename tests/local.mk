@@ -254,6 +254,7 @@ LINT += tests/lint/bats.sh
 LINT += tests/lint/comments.sh
 LINT += tests/lint/dist.sh
 LINT += tests/lint/folders.sh
+LINT += tests/lint/format.sh
 LINT += tests/lint/headers.sh
 LINT += tests/lint/held.sh
 LINT += tests/lint/includes.sh

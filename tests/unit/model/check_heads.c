@@ -400,6 +400,19 @@ START_TEST(heads_are_live_options)
 }
 END_TEST
 
+/* The uses of a block lie between those of others in one array. */
+START_TEST(a_point_counts_adapters_of_the_block_alone)
+{
+    const uint32_t all = UINT32_MAX, heads = MF_POINT_BIT(MF_AT_HEADS);
+    mf_adapter_use use[] = {{.points = all}, {.points = 0}, {.points = heads}, {.points = all}};
+    const mf_adapters none = {use + 1, 1}, both = {use + 1, 2};
+    ck_assert(!mf_adapters_at(NULL, MF_AT_HEADS));
+    ck_assert(!mf_adapters_at(&none, MF_AT_HEADS));
+    ck_assert(mf_adapters_at(&both, MF_AT_HEADS));
+    ck_assert(!mf_adapters_at(&both, MF_AT_EXPERT_OUT));
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("heads");
@@ -416,6 +429,7 @@ static Suite *suite(void)
     tcase_add_test(c, learning_rates_of_parts);
     tcase_add_test(c, shared_layers_learn_as_the_fastest);
     tcase_add_test(c, heads_are_live_options);
+    tcase_add_test(c, a_point_counts_adapters_of_the_block_alone);
     suite_add_tcase(s, c);
     return s;
 }
