@@ -131,6 +131,7 @@ check_with() {
 bats_of() {
     case $1 in
     core/config/*) echo config.bats=. ;;
+    core/model/adapt*) echo train/sentinel.bats=. ;;
     core/model/*) echo train/tallies.bats=. train/layers.bats=. train/latent.bats=. ;;
     core/plugin/*) echo plugins/program.bats=. plugins/refuse.bats=. plugins/trust.bats=. ;;
     core/graph/device/* | core/graph/plugin_*) echo device.bats=. plan_device.bats=. ;;

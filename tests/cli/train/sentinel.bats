@@ -242,6 +242,13 @@ KEYS
     d=$(tail -1 back/metrics.jsonl | sed -E 's/.*"task_loss":([0-9.]*).*/\1/')
     awk -v a="$a" -v c="$c" -v d="$d" 'BEGIN { e = a - c; f = a - d; exit !(e * e < 1e-12 && f * f < 1e-12) }' || { echo "$a $c $d"; return 1; }
     [[ "$("$MOEFW" generate raw -q --analyze)" == "layer 0: 4 of 4 heads active, 0 % pruned; gates 0.95"* ]]
+    # also where their section is not the first
+    two=(--set model.head_gates=no --set adapter.a.plugin=head_mean --set adapter.b.plugin=head_gates)
+    small two "${two[@]}"
+    small two_raw "${two[@]}" --set train.from=two --set adapter.b.form=raw --set adapter.b.init=1 --set train.steps=2 --set train.lr=0
+    a=$(tail -1 two/metrics.jsonl | sed -E 's/.*"task_loss":([0-9.]*).*/\1/')
+    c=$(tail -1 two_raw/metrics.jsonl | sed -E 's/.*"task_loss":([0-9.]*).*/\1/')
+    awk -v a="$a" -v c="$c" 'BEGIN { e = a - c; exit !(e * e < 1e-12) }' || { echo "$a $c"; return 1; }
     # those of a layer that the other run lacks have the new form from the start
     small deep --set train.from=first --set model.layers=3 --set model.gate_form=raw --set model.gate_init=1 --set train.steps=2 --set train.lr=0
     run "$MOEFW" generate deep -q --analyze
