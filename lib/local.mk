@@ -248,6 +248,7 @@ LIB += lib/pretrained/quantize/measure.c
 LIB += lib/pretrained/quantize/quantize.c
 LIB += lib/pretrained/quantize/quantize.h
 LIB += lib/pretrained/quantize/quantize_parts.h
+LIB += lib/pretrained/quantize/round.c
 LIB += lib/pretrained/quantize/weights.c
 LIB += lib/pretrained/quantized.c
 LIB += lib/pretrained/quantized.h

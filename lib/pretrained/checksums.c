@@ -12,10 +12,30 @@
 
 enum { DIGITS = 32, FILE_MAX = 1 << 20 };
 
-int mf_checksums_write(const char *folder, const char *const *names, int64_t n, const char *to)
+/* Copies the checksum of a file from a list. Returns false if the list does not contain it. */
+static bool find_sum(const char *list, const char *name, char hash[DIGITS + 1])
+{
+    const size_t n = strlen(name);
+    for (const char *line = list, *end; line; line = end ? end + 1 : NULL) {
+        end = strchr(line, '\n');
+        const size_t size = end ? (size_t)(end - line) : strlen(line);
+        if (size != DIGITS + 2 + n || memcmp(line + DIGITS + 2, name, n) != 0) continue;
+        memcpy(hash, line, DIGITS);
+        hash[DIGITS] = '\0';
+        return true;
+    }
+    return false;
+}
+
+int mf_checksums_write(const char *folder, const char *const *names, int64_t n,
+                       const char *known, const char *to)
 {
     mf_writer w;
-    int rc = mf_writer_open(&w, to, false);
+    char *list = NULL;
+    size_t size = 0;
+    int rc = known ? mf_read_file(known, FILE_MAX, &list, &size) : MF_OK;
+    if (rc != MF_OK) return rc;
+    rc = mf_writer_open(&w, to, false);
     for (int64_t i = 0; rc == MF_OK && i < n; i++) {
         char hash[DIGITS + 1];
         char *path = mf_path_join(folder, names[i]);
@@ -23,11 +43,12 @@ int mf_checksums_write(const char *folder, const char *const *names, int64_t n, 
         if (strpbrk(names[i], "\n\r"))
             rc = mf_fail(MF_EINPUT, "%s: '%s': expected names of files on one line", folder,
                          names[i]);
-        else
+        else if (!find_sum(list, names[i], hash))
             rc = path ? mf_hash_file(path, hash) : MF_ENOMEM;
         mf_free(path);
         if (rc == MF_OK) mf_writer_printf(&w, "%s  %s\n", hash, names[i]);
     }
+    mf_free(list);
     const int closed = mf_writer_close(&w, true);
     return rc == MF_OK ? closed : rc;
 }

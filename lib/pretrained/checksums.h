@@ -7,8 +7,10 @@
 
 #define MF_CHECKSUMS "checksums.xxh128"
 
-/* Writes to `to` the checksums of the named files of a folder. MF_EIO, MF_EINPUT, MF_ENOMEM. */
-int mf_checksums_write(const char *folder, const char *const *names, int64_t n, const char *to);
+/* Writes to `to` the checksums of the named files of a folder. known: such checksums that were
+ * verified before, which are copied; NULL: none. MF_EIO, MF_EINPUT, MF_ENOMEM. */
+int mf_checksums_write(const char *folder, const char *const *names, int64_t n,
+                       const char *known, const char *to);
 /* Compares the files of a folder with the checksums in file. MF_EINPUT: names the first file
  * that is missing or differs, or the line that has another form. */
 int mf_checksums_verify(const char *file, const char *folder);

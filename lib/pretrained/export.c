@@ -341,7 +341,7 @@ static int write_checksums(const export *x)
 {
     char **names = NULL, *list = mf_path_join(x->to, MF_CHECKSUMS);
     int n = 0, rc = list ? mf_list_dir(x->to, &names, &n) : MF_ENOMEM;
-    if (rc == MF_OK) rc = mf_checksums_write(x->to, (const char *const *)names, n, list);
+    if (rc == MF_OK) rc = mf_checksums_write(x->to, (const char *const *)names, n, NULL, list);
     mf_list_free(names, n);
     mf_free(list);
     return rc;

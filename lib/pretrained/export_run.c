@@ -87,10 +87,8 @@ static bool alike(const mf_st_tensor *a, const mf_st_tensor *b)
     return same;
 }
 
-/* Finds the tensor with the name, type and shape of t, which no parameter holds in
- * this form. */
-static int find_skipped(const mf_export_run *x, const mf_st_tensor *t,
-                        const mf_st_file **ret_file, const mf_st_tensor **ret)
+int mf_export_find(const mf_export_run *x, const mf_st_tensor *t, const mf_st_file **ret_file,
+                   const mf_st_tensor **ret)
 {
     const int32_t n = x->shards ? x->record->n_shards : 0;
     for (int32_t i = -1; i < n; i++) {
@@ -107,7 +105,7 @@ int mf_export_copy(const mf_export_run *x, const mf_st_tensor *t, mf_st_writer *
     enum { PIECE = 1 << 20 };
     const mf_st_file *file;
     const mf_st_tensor *from;
-    int rc = find_skipped(x, t, &file, &from);
+    int rc = mf_export_find(x, t, &file, &from);
     if (rc != MF_OK) return rc;
     char *room = mf_alloc_raw(PIECE);
     if (!room) return MF_ENOMEM;
@@ -126,8 +124,8 @@ int mf_export_packed(const mf_export_run *x, const mf_place *p, mf_source *ret)
     *ret = (mf_source){.form = p->form, .packing = x->record->ledger.packing};
     for (int j = 0; rc == MF_OK && j < mf_form_parts(p->form); j++)
         if (p->parts[j] >= 0)
-            rc = find_skipped(x, x->record->tensors[p->parts[j]], &ret->file[j],
-                              &ret->tensor[j]);
+            rc = mf_export_find(x, x->record->tensors[p->parts[j]], &ret->file[j],
+                                &ret->tensor[j]);
     return rc;
 }
 
@@ -186,13 +184,13 @@ static int open_skipped(mf_export_run *x)
     return rc;
 }
 
-/* Opens the shards of the imported folder if a weight is stored as several tensors. The list of
- * their paths is beside the folder pretrained/. Without this list no shard is opened. */
-static int open_shards(mf_export_run *x)
+/* Opens the shards of the imported folder if a weight is stored as several tensors, or if
+ * `packed` is set. The list of their paths is beside the folder pretrained/. Without this list
+ * no shard is opened. */
+static int open_shards(mf_export_run *x, bool packed)
 {
     const mf_record *r = x->record;
     mf_stored_files *files = NULL;
-    bool packed = false;
     for (int64_t i = 0; i < r->n; i++)
         packed =
             packed || (r->ledger.places[i].param && r->ledger.places[i].form != MF_FORM_PLAIN);
@@ -322,7 +320,8 @@ static int open_as(const char *run, const mf_export_options *options, mf_bind bi
     if (rc == MF_OK && !ret->record->folder)
         mf_log(MF_LOG_INFO, "%s: written in the form of %s", run, ret->record->family->name);
     if (rc == MF_OK && ret->record->folder) rc = open_skipped(ret);
-    return rc == MF_OK && ret->record->folder ? open_shards(ret) : rc;
+    const bool copies = !options && bind != MF_BIND_NONE; /* weights from file to file */
+    return rc == MF_OK && ret->record->folder ? open_shards(ret, copies) : rc;
 }
 
 int mf_export_open(const char *run, const mf_export_options *options, mf_export_run *ret)
@@ -330,9 +329,9 @@ int mf_export_open(const char *run, const mf_export_options *options, mf_export_
     return open_as(run, options, MF_BIND_FITTING, ret);
 }
 
-int mf_export_open_values(const char *run, mf_export_run *ret)
+int mf_export_open_values(const char *run, bool stay, mf_export_run *ret)
 {
-    return open_as(run, NULL, MF_BIND_NONE, ret);
+    return open_as(run, NULL, stay ? MF_BIND_FITTING : MF_BIND_NONE, ret);
 }
 
 void mf_export_close(mf_export_run *x)

@@ -23,18 +23,21 @@ typedef struct mf_export_run {
  * MF_EINPUT, with the setting, section or tensor named; errors of mf_load_run_as. The caller
  * closes *ret, also after an error. */
 int mf_export_open(const char *run, const mf_export_options *options, mf_export_run *ret);
-/* The same for a run that was imported, or trained from an imported run. Its weights are read
- * to f32, so that they can be changed. */
-int mf_export_open_values(const char *run, mf_export_run *ret);
+/* The same for a run that was imported, or trained from an imported run. stay: weights may stay
+ * in their files. Otherwise they are read to f32, so that they can be changed. */
+int mf_export_open_values(const char *run, bool stay, mf_export_run *ret);
 void mf_export_close(mf_export_run *x);
 
 /* Returns the values of a place for the functions of weights/values.h. Weights that stay in
  * files are copied to f32. Only the last few parameters have such copies at the same time, so
  * results of earlier calls become invalid. MF_ENOMEM. */
 int mf_export_values(const mf_export_run *x, const mf_place *place, float *values[2]);
-/* Appends the tensor with the name, type and shape of t, which no parameter holds in this form,
- * to a file that is being written. Its source is x->skipped or the folder's files. MF_EINPUT:
- * no file contains the tensor. */
+/* Finds the tensor with the name, type and shape of t in x->skipped or the folder's files: a
+ * tensor that no parameter holds in this form, or whose parameter stays in these files.
+ * MF_EINPUT: no file contains the tensor. */
+int mf_export_find(const mf_export_run *x, const mf_st_tensor *t, const mf_st_file **ret_file,
+                   const mf_st_tensor **ret);
+/* Appends such a tensor to a file that is being written. */
 int mf_export_copy(const mf_export_run *x, const mf_st_tensor *t, mf_st_writer *out);
 /* Returns the stored tensors of a weight of four bits. MF_EINPUT: one of them is missing. */
 int mf_export_packed(const mf_export_run *x, const mf_place *place, mf_source *ret);

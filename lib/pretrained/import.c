@@ -127,12 +127,13 @@ static int set_training(import *im)
 }
 
 /* Compares the files with the checksums that were recorded for them. */
-static int verify(const import *im, const char *run)
+static int verify(const import *im, bool verified, const char *run)
 {
     char *own = mf_path_join(im->folder->path, MF_CHECKSUMS),
          *ours = mf_strf("%s/" MF_PRETRAINED_FOLDER "/" MF_CHECKSUMS, run ? run : "");
     int rc = own && ours ? MF_OK : MF_ENOMEM;
-    if (rc == MF_OK && mf_exists(own)) rc = mf_checksums_verify(own, im->folder->path);
+    if (rc == MF_OK && !verified && mf_exists(own))
+        rc = mf_checksums_verify(own, im->folder->path);
     if (rc == MF_OK && run && mf_exists(ours)) rc = mf_checksums_verify(ours, im->folder->path);
     mf_free(own);
     mf_free(ours);
@@ -426,7 +427,7 @@ import im = {.copy = o->copy || text || rules, .alone = rules != NULL };
         im.unpacked.rules = rules;
         im.family = &im.unpacked;
     }
-    if (rc == MF_OK) rc = verify(&im, run);
+    if (rc == MF_OK) rc = verify(&im, o->verified, run);
     if (rc == MF_OK) rc = find_tokenizer(&im, !o->no_tokenizer);
     if (rc == MF_OK) rc = set_training(&im);
     if (rc == MF_OK) rc = make_dir(&im, run);

@@ -35,6 +35,7 @@ typedef struct mf_import_options {
     /* The run gets no tokenizer, and accepts only files of ids. Without this option, a
      * tokenizer that cannot be read is an error. */
     bool no_tokenizer;
+    bool verified; /* the checksums in the folder are known to be those of its files */
 } mf_import_options;
 
 /* Imports a folder. Weights stay in its files, which the run lists (stored_files.h), so the

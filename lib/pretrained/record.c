@@ -45,9 +45,12 @@ static int copy_files(const mf_folder *f, const char *to)
         mf_free(path);
         mf_free(copy);
     }
-    char *list = mf_path_join(to, MF_CHECKSUMS);
-    if (rc == MF_OK) rc = list ? mf_checksums_write(f->path, ours, n_ours, list) : MF_ENOMEM;
+    char *list = mf_path_join(to, MF_CHECKSUMS), *own = mf_path_join(f->path, MF_CHECKSUMS);
+    if (rc == MF_OK && (!list || !own)) rc = MF_ENOMEM;
+    if (rc == MF_OK) /* the folder's own checksums, if it has any, were verified before */
+        rc = mf_checksums_write(f->path, ours, n_ours, mf_exists(own) ? own : NULL, list);
     mf_free(list);
+    mf_free(own);
     mf_free(ours);
     mf_list_free(names, n);
     return rc;

@@ -591,20 +591,24 @@ const void *mf_store_host(const mf_store *s, mf_block block)
 /* Reads a stored weight as f32, some rows at a time. */
 static int read_stored(const mf_param *p, char *to, size_t offset, size_t bytes)
 {
+    enum { ROWS = 32 }; /* rows that kernels unpack together */
     const mf_kernels *k = mf_device_kernels(NULL, NULL);
     const mf_kctx x = mf_device_context(NULL);
     const size_t row = (size_t)p->stored->in * sizeof(float);
-    float *room = mf_alloc_raw(row);
+    float *room = mf_alloc_raw(ROWS * row);
     if (!k || !room) {
         mf_free(room);
         return k ? MF_ENOMEM : mf_backend_init();
     }
     for (size_t n; bytes > 0; offset += n, to += n, bytes -= n) {
-        const int32_t id = (int32_t)(offset / row);
-        const mf_stored_rows_args a = {.w = p->stored, .count = 1, .ids = &id, .y = room};
-        n = row - offset % row < bytes ? row - offset % row : bytes;
+        const size_t id = offset / row, skip = offset % row, most = (ROWS - id % ROWS) * row;
+        int32_t ids[ROWS];
+        mf_stored_rows_args a = {.w = p->stored, .ids = ids, .y = room};
+        n = most - skip < bytes ? most - skip : bytes;
+        for (; (size_t)a.count * row < skip + n; a.count++)
+            ids[a.count] = (int32_t)id + (int32_t)a.count;
         k->stored_rows(&x, &a);
-        memcpy(to, (const char *)room + offset % row, n);
+        memcpy(to, (const char *)room + skip, n);
     }
     mf_free(room);
     return MF_OK;

@@ -4,6 +4,8 @@
 #include <string.h>
 #include "base/error.h"
 #include "base/file/io.h"
+#include "base/file/io_raw.h"
+#include "base/thread/parallel.h"
 #include "pretrained/beside.h"
 #include "pretrained/checksums.h"
 #include "pretrained/quantize/quantize_parts.h"
@@ -18,6 +20,7 @@ static const char *const endings[PARTS] = {".g_idx", ".qweight", ".qzeros", ".sc
 typedef struct target {
     mf_quantize_work *w;
     const char *to;
+    int synced, summed; /* codes of what `finish` does */
 } target;
 
 /* ---- small files ---- */
@@ -133,12 +136,32 @@ static int declare(const target *f, mf_st_writer *out)
     return rc;
 }
 
-static int put_part(mf_st_writer *out, const mf_gptq *w, int part)
+enum { GROUPS_OF, WORDS, ZEROS, SCALES }; /* the parts */
+
+/* Returns the next weight that has to be made; -1: there is none. */
+static int64_t next_of(const target *f, int64_t i)
 {
+    for (i++; f->w->streams && i < f->w->x.record->n; i++)
+        if (f->w->weights[i] && !f->w->weights[i]->scales) return i;
+    return -1;
+}
+
+/* Writes a part of the weight of tensor i, which may have to be made first. While the words are
+ * written, the next weight is made. */
+static int put_part(const target *f, mf_st_writer *out, int64_t i, int part)
+{
+    mf_gptq *w = f->w->weights[i];
+    int rc = part == SCALES || w->words ? MF_OK : mf_quantize_stream(f->w, i, out, NULL, 0);
     const void *const from[PARTS] = {w->group_of, w->words, w->zeros, w->scales};
     const int64_t bytes[PARTS] = {4 * w->in, w->in * w->bits / 8 * w->out,
                                   w->groups * w->out * w->bits / 8, 2 * w->groups * w->out};
-    return mf_st_writer_put(out, from[part], (size_t)bytes[part]);
+    const int64_t next = part == WORDS ? next_of(f, i) : -1;
+    if (rc == MF_OK && next >= 0)
+        rc = mf_quantize_stream(f->w, next, out, from[part], (size_t)bytes[part]);
+    else if (rc == MF_OK)
+        rc = mf_st_writer_put(out, from[part], (size_t)bytes[part]);
+    if (f->w->streams && part == ZEROS) mf_gptq_forget(w);
+    return rc;
 }
 
 /* Writes the tensor that is due. It is tensor i of the record, or part of its weight. */
@@ -147,15 +170,15 @@ static int put_tensor(const target *f, mf_st_writer *out, int64_t i, const char 
     const mf_place *p = &f->w->x.record->ledger.places[i];
     const mf_st_tensor *t = f->w->x.record->tensors[i];
     char name[MF_ST_NAME_MAX];
+    float *values[2];
     for (int part = 0; f->w->weights[i] && part < PARTS; part++) {
         part_name(t, part, name);
-        if (strcmp(name, due) == 0) return put_part(out, f->w->weights[i], part);
+        if (strcmp(name, due) == 0) return put_part(f, out, i, part);
     }
-    if (!p->param || p->form != MF_FORM_PLAIN) return mf_export_copy(&f->w->x, t, out);
-    float *const values[2] = {mf_param_edit(p->param),
-                              p->other ? mf_param_edit(p->other) : NULL};
-    if (!values[0] || (p->other && !values[1])) return MF_ENOMEM;
-    return mf_values_write(out, t, p, values);
+    if (!p->param || p->form != MF_FORM_PLAIN || (p->param->stored && !p->other))
+        return mf_export_copy(&f->w->x, t, out);
+    const int rc = mf_export_values(&f->w->x, p, values);
+    return rc == MF_OK ? mf_values_write(out, t, p, values) : rc;
 }
 
 static int write_tensors(const target *f)
@@ -175,7 +198,7 @@ static int write_tensors(const target *f)
         }
         rc = put_tensor(f, out, i, due->name);
     }
-    if (rc == MF_OK) rc = mf_st_writer_end(out, true);
+    if (rc == MF_OK) rc = mf_st_writer_end(out, false);
     mf_st_writer_free(out);
     mf_free(path);
     return rc;
@@ -185,18 +208,46 @@ static int write_sums(const target *f)
 {
     char **names = NULL, *list = mf_path_join(f->to, MF_CHECKSUMS);
     int n = 0, rc = list ? mf_list_dir(f->to, &names, &n) : MF_ENOMEM;
-    if (rc == MF_OK) rc = mf_checksums_write(f->to, (const char *const *)names, n, list);
+    if (rc == MF_OK) rc = mf_checksums_write(f->to, (const char *const *)names, n, NULL, list);
     mf_list_free(names, n);
     mf_free(list);
     return rc;
 }
 
+static int sync_weights(const target *f)
+{
+    char *path = mf_path_join(f->to, WEIGHTS);
+    uint64_t size;
+    int fd, rc = path ? mf_file_open(path, &fd, &size) : MF_ENOMEM;
+    if (rc == MF_OK) {
+        if (mf_raw_fsync(fd) != 0) rc = mf_fail_errno(MF_EIO, "%s: cannot sync", path);
+        mf_file_close(fd);
+    }
+    mf_free(path);
+    return rc;
+}
+
+/* Computes checksums while the system writes the weights to the disk. */
+static void finish(void *arg, int64_t tile)
+{
+    target *f = arg;
+    if (tile == 0)
+        f->synced = sync_weights(f);
+    else
+        f->summed = write_sums(f);
+}
+
 static int write_all(void *arg, const char *to)
 {
-    target f = {arg, to};
+    target f = {.w = arg, .to = to};
     int rc = write_small(&f);
     if (rc == MF_OK) rc = write_tensors(&f);
-    return rc == MF_OK ? write_sums(&f) : rc;
+    if (rc != MF_OK) return rc;
+    mf_parallel(2, finish, &f);
+    /* a message belongs to the thread that made it */
+    if (f.synced != MF_OK)
+        return mf_fail(f.synced, "%s/" WEIGHTS ": cannot be written to the disk", to);
+    return f.summed == MF_OK ? MF_OK : write_sums(&f);
 }
 
 int mf_quantize_write(mf_quantize_work *w, const char *folder)

@@ -1,4 +1,4 @@
-/* pretrained/quantize/gptq.c: rounds matrices to few bits, value by value or by GPTQ.
+/* pretrained/quantize/gptq.c: rounds matrices to few bits by GPTQ. round.c rounds each value.
  *
  * Rows of a matrix do not depend on each other, so threads share them. Results do not depend on
  * the number of threads. A scale is first rounded to f16, and values are rounded with
@@ -17,33 +17,52 @@ enum { ROWS = 16, BLOCK = 128, WORD = 32 };
 
 /* ---- the matrix ---- */
 
-mf_gptq *mf_gptq_new(int bits, int64_t out, int64_t in, int64_t group)
+mf_gptq *mf_gptq_plan(int bits, int64_t out, int64_t in, int64_t group)
 {
     mf_gptq *w = mf_alloc(1, sizeof *w);
     if (!w) return NULL;
     *w = (mf_gptq){
         .bits = bits, .out = out, .in = in, .group = group, .groups = (in + group - 1) / group};
-    const int64_t zeros = w->groups * (out * bits / WORD);
-    w->words = mf_alloc((size_t)(in * bits / WORD * out), sizeof *w->words);
-    w->zeros = mf_alloc((size_t)zeros, sizeof *w->zeros);
-    w->scales = mf_alloc((size_t)(w->groups * out), sizeof *w->scales);
-    w->group_of = mf_alloc((size_t)in, sizeof *w->group_of);
-    if (!w->words || !w->zeros || !w->scales || !w->group_of) {
-        mf_gptq_free(w);
-        return NULL;
-    }
-    for (int64_t i = 0; i < zeros; i++) /* version 1 stores each zero minus one */
-        w->zeros[i] = bits == 4 ? 0x77777777 : 0x7f7f7f7f;
     return w;
+}
+
+int mf_gptq_make(mf_gptq *w)
+{
+    const int64_t zeros = w->groups * (w->out * w->bits / WORD);
+    mf_gptq_forget(w);
+    mf_free(w->scales);
+    w->words = mf_alloc((size_t)(w->in * w->bits / WORD * w->out), sizeof *w->words);
+    w->zeros = mf_alloc((size_t)zeros, sizeof *w->zeros);
+    w->scales = mf_alloc((size_t)(w->groups * w->out), sizeof *w->scales);
+    w->group_of = mf_alloc((size_t)w->in, sizeof *w->group_of);
+    if (!w->words || !w->zeros || !w->scales || !w->group_of) return MF_ENOMEM;
+    for (int64_t i = 0; i < zeros; i++) /* version 1 stores each zero minus one */
+        w->zeros[i] = w->bits == 4 ? 0x77777777 : 0x7f7f7f7f;
+    return MF_OK;
+}
+
+mf_gptq *mf_gptq_new(int bits, int64_t out, int64_t in, int64_t group)
+{
+    mf_gptq *w = mf_gptq_plan(bits, out, in, group);
+    if (w && mf_gptq_make(w) == MF_OK) return w;
+    mf_gptq_free(w);
+    return NULL;
+}
+
+void mf_gptq_forget(mf_gptq *w)
+{
+    mf_free(w->words);
+    mf_free(w->zeros);
+    mf_free(w->group_of);
+    w->words = w->zeros = NULL;
+    w->group_of = NULL;
 }
 
 void mf_gptq_free(mf_gptq *w)
 {
     if (!w) return;
-    mf_free(w->words);
-    mf_free(w->zeros);
+    mf_gptq_forget(w);
     mf_free(w->scales);
-    mf_free(w->group_of);
     mf_free(w);
 }
 
@@ -75,42 +94,6 @@ static float set_value(mf_gptq *w, int64_t o, int64_t i, float value, float scal
     q = q < 0 ? 0 : q > last ? last : q;
     w->words[at / WORD * w->out + o] |= (uint32_t)q << at % WORD;
     return scale * (q - middle);
-}
-
-/* ---- each value alone ---- */
-
-typedef struct rounding {
-    mf_gptq *w;
-    float *values;
-    const mf_gptq_inputs *x;
-    float *room; /* [tiles, ROWS, in + BLOCK] */
-} rounding;
-
-static void round_rows(void *arg, int64_t t)
-{
-    const rounding *r = arg;
-    mf_gptq *w = r->w;
-    for (int64_t o = t * ROWS; o < w->out && o < (t + 1) * ROWS; o++) {
-        float *row = r->values + o * w->in;
-        for (int64_t i = 0, end; i < w->in; i = end) {
-            float largest = 0;
-            end = i + w->group < w->in ? i + w->group : w->in;
-            for (int64_t j = i; j < end; j++)
-                largest = fmaxf(largest, fabsf(row[j]));
-            const float scale = set_scale(w, i / w->group, o, largest);
-            for (int64_t j = i; j < end; j++)
-                row[j] = set_value(w, o, j, row[j], scale);
-        }
-    }
-}
-
-void mf_gptq_round(mf_gptq *w, float *values)
-{
-    rounding r = {.w = w, .values = values};
-    memset(w->words, 0, (size_t)(w->in * w->bits / WORD * w->out) * sizeof *w->words);
-    for (int64_t i = 0; i < w->in; i++)
-        w->group_of[i] = (int32_t)(i / w->group);
-    mf_parallel((w->out + ROWS - 1) / ROWS, round_rows, &r);
 }
 
 /* ---- the inverse of H ---- */
@@ -209,6 +192,13 @@ void mf_gptq_inputs_free(mf_gptq_inputs *x)
 }
 
 /* ---- GPTQ ---- */
+
+typedef struct rounding {
+    mf_gptq *w;
+    float *values;
+    const mf_gptq_inputs *x;
+    float *room; /* [tiles, ROWS, in + BLOCK] */
+} rounding;
 
 /* Rounds the inputs i .. end - 1 of one row, and compensates the errors within these inputs.
  * error [BLOCK]: error of each input, divided by the diagonal of U. */

@@ -26,9 +26,24 @@ typedef struct mf_gptq {
  * with mf_gptq_free. */
 mf_gptq *mf_gptq_new(int bits, int64_t out, int64_t in, int64_t group);
 void mf_gptq_free(mf_gptq *w); /* w may be NULL */
+/* mf_gptq_new in two steps: only the sizes, then the memory for values. */
+mf_gptq *mf_gptq_plan(int bits, int64_t out, int64_t in, int64_t group);
+int mf_gptq_make(mf_gptq *w); /* MF_ENOMEM */
+/* Frees everything except the scales. */
+void mf_gptq_forget(mf_gptq *w);
 
-/* Rounds each value to the nearest. values [out,in] become the rounded values. */
-void mf_gptq_round(mf_gptq *w, float *values);
+/* Rounds each value to the nearest. values [out,in] become the rounded values. Returns false,
+ * and w has no meaning, if a value is not finite, or if there is not enough memory. */
+bool mf_gptq_round(mf_gptq *w, float *values);
+
+/* Functions of this type write rows o .. o + n - 1 of a matrix to `to`, ld values apart. Any
+ * thread may call them. They return false if they fail. */
+typedef bool mf_gptq_rows(void *arg, int64_t o, int64_t n, float *to, int64_t ld);
+/* What one thread does meanwhile. */
+typedef void mf_gptq_beside(void *arg);
+/* The same for values that `rows` reads. Returns false also if a call of `rows` failed. beside:
+ * called once, or NULL. */
+bool mf_gptq_round_rows(mf_gptq *w, mf_gptq_rows *rows, mf_gptq_beside *beside, void *arg);
 
 /* The data derived from the inputs' H that GPTQ needs. */
 typedef struct mf_gptq_inputs {

@@ -1,5 +1,6 @@
 /* pretrained/quantize/quantize.c: the order of a quantization: opens the model twice, quantizes
- * one of the two, writes its folder, imports this folder as the new run, and measures.
+ * one of the two, measures, writes its folder, and imports this folder as the new run. Without
+ * inputs and measurements no model is needed, and weights go from file to file.
  *
  * If a later step fails, the written files are removed. */
 #include "pretrained/quantize/quantize.h"
@@ -74,14 +75,16 @@ static int open_both(mf_quantize_work *w, const char *run)
     const mf_load_change change = {
         .step = -1, .dtype = "f32", .n_set = o->n_set, .set = o->set};
     int64_t step;
-    int rc = mf_export_open_values(run, &w->x);
+    w->streams = o->unmeasured && o->calibrate == 0;
+    int rc = mf_export_open_values(run, w->streams, &w->x);
     for (int64_t i = 0; rc == MF_OK && i < w->x.record->n; i++)
         if (!mf_form_has_numbers(w->x.record->ledger.places[i].form))
             rc = mf_fail(MF_EUSAGE, "%s: tensor '%s' has few bits already", run,
                          w->x.record->tensors[i]->name);
     if (rc == MF_OK) rc = judge_data(w, run, &session.no_data);
-    if (o->unmeasured && o->calibrate == 0) session.no_data = true;
-    if (rc == MF_OK) rc = mf_load_run_as(run, &session, &change, &w->before, &step);
+    if (w->streams) session.no_data = true;
+    if (rc == MF_OK && !(w->streams && o->n_set == 0))
+        rc = mf_load_run_as(run, &session, &change, &w->before, &step);
     if (rc != MF_OK) return rc;
     w->weights = mf_alloc((size_t)w->x.record->n + 1, sizeof *w->weights);
     return w->weights ? MF_OK : MF_ENOMEM;
@@ -89,7 +92,7 @@ static int open_both(mf_quantize_work *w, const char *run)
 
 static int import_folder(mf_quantize_work *w)
 {
-    const mf_import_options o = {.no_tokenizer = !w->before->tokenizer};
+    const mf_import_options o = {.no_tokenizer = !w->x.session->tokenizer, .verified = true};
     mf_import_report report = {0};
     const int rc = mf_import(w->report->folder, &o, w->report->run, &report);
     mf_free(report.run);

@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "base/thread/parallel.h"
 #include "pretrained/quantize/quantize_parts.h"
+#include "pretrained/weights/types.h"
 #include "pretrained/weights/values.h"
 
 /* The sum of x x^T for the inputs of one weight, or of one expert. */
@@ -158,6 +159,9 @@ static int calibrate_block(calibration *c, int64_t layer)
 static int open_calibration(calibration *c)
 {
     mf_quantize_work *w = c->w;
+    c->hessians = mf_alloc((size_t)w->x.record->n + 1, sizeof *c->hessians);
+    if (!c->hessians) return MF_ENOMEM;
+    if (w->options->calibrate == 0) return MF_OK;
     const mf_config *conf = w->before->config;
     const mf_model_shape shape = {.mode = MF_MODE_EVAL,
                                   .batch = (int32_t)conf->train.batch,
@@ -165,9 +169,6 @@ static int open_calibration(calibration *c)
                                   .masked = true,
                                   .want_inputs = true};
     mf_batch_spec spec;
-    c->hessians = mf_alloc((size_t)w->x.record->n + 1, sizeof *c->hessians);
-    if (!c->hessians) return MF_ENOMEM;
-    if (w->options->calibrate == 0) return MF_OK;
     mf_session_batch_spec(w->before, MF_SPLIT_TRAIN, &spec);
     int rc = mf_batcher_new(w->before->corpus, &spec, &c->batcher);
     if (rc == MF_OK) rc = mf_batch_new(shape.batch, shape.seq, &c->batch);
@@ -226,17 +227,25 @@ static int judge_values(const mf_place *p, const float *values)
     return MF_OK;
 }
 
+static int plan(const mf_quantize_work *w, int64_t i)
+{
+    const mf_place *p = &w->x.record->ledger.places[i];
+    const int64_t out = p->shape[0], in = p->shape[1], group = w->options->group;
+    w->weights[i] =
+        mf_gptq_plan(w->options->bits, out, in, group > 0 && group < in ? group : in);
+    return w->weights[i] ? MF_OK : MF_ENOMEM;
+}
+
 static int quantize(calibration *c, int64_t i)
 {
     mf_quantize_work *w = c->w;
     const mf_place *p = &w->x.record->ledger.places[i];
-    const int64_t out = p->shape[0], in = p->shape[1], group = w->options->group;
     const mf_gptq_inputs *inputs;
     float *const from[2] = {mf_param_edit(p->param), NULL};
-    float *values = mf_alloc_raw((size_t)(out * in) * sizeof *values);
-    w->weights[i] =
-        mf_gptq_new(w->options->bits, out, in, group > 0 && group < in ? group : in);
-    int rc = from[0] && values && w->weights[i] ? inputs_of(c, p, &inputs) : MF_ENOMEM;
+    float *values = mf_alloc_raw((size_t)mf_place_count(p) * sizeof *values);
+    int rc = plan(w, i);
+    if (rc == MF_OK) rc = mf_gptq_make(w->weights[i]);
+    if (rc == MF_OK) rc = from[0] && values ? inputs_of(c, p, &inputs) : MF_ENOMEM;
     if (rc == MF_OK) {
         mf_values_gather(p, from, values);
         rc = judge_values(p, values);
@@ -245,7 +254,7 @@ static int quantize(calibration *c, int64_t i)
         if (inputs)
             rc = mf_gptq_compensate(w->weights[i], inputs, values);
         else
-            mf_gptq_round(w->weights[i], values);
+            rc = mf_gptq_round(w->weights[i], values) ? MF_OK : MF_ENOMEM;
     }
     if (rc == MF_OK) rc = scatter(p, values);
     if (rc == MF_OK) {
@@ -256,6 +265,81 @@ static int quantize(calibration *c, int64_t i)
     return rc;
 }
 
+/* ---- from file to file ---- */
+
+/* A tensor of a file, [., in], and bytes that are written to another one. */
+typedef struct stream {
+    const mf_st_file *file;
+    const mf_st_tensor *tensor;
+    int64_t in;
+    mf_st_writer *out;
+    const void *data;
+    size_t n;
+} stream;
+
+static bool read_rows(void *arg, int64_t o, int64_t n, float *to, int64_t ld)
+{
+    const stream *s = arg;
+    const mf_st_dtype dtype = s->tensor->dtype;
+    const size_t row = (size_t)s->in * mf_st_dtype_size(dtype), bytes = (size_t)n * row;
+    char *raw = mf_alloc_raw(bytes);
+    const bool done =
+        raw && mf_st_read_part(s->file, s->tensor, raw, bytes, (uint64_t)o * row) == MF_OK;
+    for (int64_t i = 0; done && i < n; i++)
+        mf_types_to_f32(dtype, raw + (size_t)i * row, s->in, to + i * ld);
+    mf_free(raw);
+    return done;
+}
+
+/* The writer keeps its first error. */
+static void put_data(void *arg)
+{
+    const stream *s = arg;
+    (void)mf_st_writer_put(s->out, s->data, s->n);
+}
+
+/* Rounds the values of a parameter in memory, or finds out why those of a file could not
+ * be rounded. */
+static int stream_values(const mf_quantize_work *w, int64_t i, const stream *s)
+{
+    const mf_place *p = &w->x.record->ledger.places[i];
+    const size_t count = (size_t)mf_place_count(p);
+    float *values = mf_alloc_raw(count * sizeof *values), *from[2];
+    void *raw = s ? mf_alloc_raw(s->tensor->bytes) : NULL;
+    int rc = values && (raw || !s) ? MF_OK : MF_ENOMEM;
+    if (rc == MF_OK && s) {
+        rc = mf_st_read(s->file, s->tensor, raw, s->tensor->bytes);
+        if (rc == MF_OK) mf_types_to_f32(s->tensor->dtype, raw, (int64_t)count, values);
+    } else if (rc == MF_OK) {
+        rc = mf_export_values(&w->x, p, from);
+        if (rc == MF_OK) mf_values_gather(p, from, values);
+    }
+    if (rc == MF_OK) rc = judge_values(p, values);
+    if (rc == MF_OK && !mf_gptq_round(w->weights[i], values)) rc = MF_ENOMEM;
+    mf_free(values);
+    mf_free(raw);
+    return rc;
+}
+
+int mf_quantize_stream(const mf_quantize_work *w, int64_t i, mf_st_writer *out,
+                       const void *data, size_t n)
+{
+    const mf_place *p = &w->x.record->ledger.places[i];
+    stream s = {.in = p->shape[1], .out = out, .data = data, .n = n};
+    int rc = mf_gptq_make(w->weights[i]);
+    if (rc == MF_OK && !p->param->stored) {
+        rc = stream_values(w, i, NULL);
+        return rc == MF_OK ? mf_st_writer_put(out, data, data ? n : 0) : rc;
+    }
+    if (rc == MF_OK) rc = mf_export_find(&w->x, w->x.record->tensors[i], &s.file, &s.tensor);
+    if (rc == MF_OK &&
+        !mf_gptq_round_rows(w->weights[i], read_rows, data ? put_data : NULL, &s))
+        rc = stream_values(w, i, &s);
+    return rc;
+}
+
+/* ---- blocks ---- */
+
 static int quantize_block(calibration *c, int64_t layer)
 {
     const mf_record *r = c->w->x.record;
@@ -263,11 +347,17 @@ static int quantize_block(calibration *c, int64_t layer)
     for (int64_t i = 0; rc == MF_OK && i < r->n; i++) {
         const mf_place *p = &r->ledger.places[i];
         if (!is_candidate(p) || !in_block(p, layer)) continue;
-        if (is_possible(p, r->tensors[i]))
-            rc = quantize(c, i);
-        else
+        if (!is_possible(p, r->tensors[i])) {
             c->w->report->left++;
+        } else if (c->w->streams) {
+            rc = plan(c->w, i);
+            c->w->report->quantized++;
+            c->w->report->rounded++;
+        } else {
+            rc = quantize(c, i);
+        }
     }
+    if (c->w->streams) return rc;
     mf_store_refresh_bf16(c->w->x.session->model->store);
     if (rc == MF_OK) mf_log(MF_LOG_INFO, "block %lld is quantized", (long long)layer);
     return rc;

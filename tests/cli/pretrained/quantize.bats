@@ -47,6 +47,14 @@ value() {
     [ "$status" -eq 0 ]
     [[ "$output" == *"weights have eight bits"*"not measured: --no-measure"* ]]
     cmp new8.hf/model.safetensors again.hf/model.safetensors
+    # the same with more threads, and of weights that are in memory
+    "$MOEFW" import "$srcdir/tests/golden/pretrained/mixtral/hf" -o copied --copy -q -t 1
+    for old in run copied; do
+        "$MOEFW" quantize $old -o "$old-4" --bits 4 --group 32 -t 3 -q --no-measure
+        cmp new4.hf/model.safetensors "$old-4.hf/model.safetensors"
+        cmp new4/pretrained/checksums.xxh128 "$old-4/pretrained/checksums.xxh128"
+        "$MOEFW" import "$old-4.hf" -o "$old-again" -q -t 1 # compares the checksums
+    done
     run "$MOEFW" quantize run -o none --bits 5
     [ "$status" -eq 2 ]
     [ "$output" = "moefw: --bits=5: expected 4 or 8" ]
@@ -191,12 +199,16 @@ value() {
     begin=$(head -c $((8 + length)) "$f" | tail -c "$length" | grep -o "\"$name\":{[^}]*}" | sed 's/.*offsets":\[\([0-9]*\),.*/\1/')
     printf '\377\377\377\377' | dd of="$f" bs=1 seek=$((8 + length + begin)) conv=notrunc status=none
     "$MOEFW" import bad -o nan -q -t 1
-    run "$MOEFW" quantize nan -o new "${small[@]}"
-    echo "$output"
-    [ "$status" -eq 3 ]
-    [[ "${lines[-1]}" == *"layers.1.attention.out.weight: expected finite weights, found"*nan* ]]
-    [ ! -e new ]
-    [ ! -e new.hf ]
+    for options in "${small[*]}" "-q --no-measure"; do
+        # shellcheck disable=SC2086 # lists of words
+        run "$MOEFW" quantize nan -o new $options
+        echo "$output"
+        [ "$status" -eq 3 ]
+        [[ "${lines[-1]}" == *"layers.1.attention.out.weight: expected finite weights, found"*nan* ]]
+        [ ! -e new ]
+        [ ! -e new.hf ]
+        [ ! -e new.hf.tmp ]
+    done
 }
 
 @test "a run without tokenizer has no data: rounding works, the rest says what it wants" {

@@ -239,6 +239,13 @@ START_TEST(many_rows_of_stored_gemms)
 }
 END_TEST
 
+START_TEST(few_rows_are_rounded_as_promised)
+{
+    for (const char *const *isa = mf_kernels_isas(); *isa != NULL; isa++)
+        mf_test_stored_few(mf_kernels_cpu_for(*isa), *isa);
+}
+END_TEST
+
 /* For each BLAS library that can be loaded: its gemms must agree with the reference kernels.
  * This includes gemms for which our own kernels are used instead of the library. */
 START_TEST(gemms_by_library)
@@ -634,6 +641,7 @@ static Suite *suite(void)
     tcase_add_test(c, packing_changes_no_bit);
     tcase_add_test(c, stored_rows_have_the_same_bits_wherever_they_lie);
     tcase_add_test(c, rows_of_bf16_are_rounded_as_promised);
+    tcase_add_test(c, few_rows_are_rounded_as_promised);
     tcase_add_test(c, short_rows_have_the_bits_that_they_have_alone);
     tcase_add_test(c, gradients_of_huge_scores_are_finite);
     suite_add_tcase(s, c);

@@ -108,5 +108,7 @@ extern const mf_kernel_row mf_kernel_cases_wide[];
 /* Tests the kernels k with numbers that are not finite, in weights of each type and in x
  * (stored_special.c). name: the name of the tested code. */
 void mf_test_stored_special(const mf_kernels *k, const char *name);
+/* Tests how the kernels k round few rows of bf16 (stored_special.c). */
+void mf_test_stored_few(const mf_kernels *k, const char *name);
 
 #endif

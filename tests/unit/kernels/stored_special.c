@@ -140,6 +140,99 @@ static void round_head(const mf_kernels *k, const mf_stored *w, const char *name
                   most);
 }
 
+/* ---- few rows of bf16 ---- */
+
+enum { FEW = 5, FEW_OUT = 136, FEW_IN = 264, SIZE = 64, GROUPS = (FEW_IN + SIZE - 1) / SIZE };
+
+/* Largest difference of y from the formula, as a share of the largest number. Every 128 numbers
+ * of x are rounded to multiples of one power of 2, with factors of at most m, unless m is 0. */
+static double distance(const mf_stored *w, const uint16_t *x, double m, const float *y)
+{
+    double row[FEW_IN], most = 0, off = 0;
+    for (int i = 0; i < FEW_IN; i += 128) {
+        const int end = i + 128 < FEW_IN ? i + 128 : FEW_IN;
+        double largest = 0, s = 1;
+        for (int k = i; k < end; k++)
+            largest = fmax(largest, fabs((double)mf_bf16_to_f32(x[k])));
+        while (m > 0 && largest > m * s)
+            s *= 2;
+        while (largest > 0 && 2 * largest <= m * s)
+            s /= 2;
+        for (int k = i; k < end; k++) {
+            row[k] = (double)mf_bf16_to_f32(x[k]);
+            if (m > 0) row[k] = s * rint(row[k] / s);
+        }
+    }
+    for (int j = 0; j < FEW_OUT; j++) {
+        double sum = 0;
+        for (int i = 0; i < FEW_IN; i++)
+            sum += row[i] * mf_ref_stored_weight(w, 0, j, i);
+        most = fmax(most, fabs(sum));
+        off = fmax(off, fabs(sum - (double)y[j]));
+    }
+    return off / most;
+}
+
+/* Rows with numbers of very different sizes. Only with weights of four bits they may be rounded
+ * to MF_STORED_MOST_DIGITS. A row has the bits that it has alone. */
+void mf_test_stored_few(const mf_kernels *k, const char *name)
+{
+    static uint32_t words[FEW_IN / 4 * FEW_OUT], zeros[GROUPS * FEW_OUT / 4];
+    static uint32_t scales[GROUPS * FEW_OUT];
+    uint16_t x[FEW * FEW_IN];
+    float y[FEW * FEW_OUT], alone[FEW_OUT];
+    for (int i = 0; i < FEW * FEW_IN; i++) {
+        const float u = (float)drawn(i, 2000) - 999.5f, v = (float)drawn(i + 5555, 1000) / 125;
+        x[i] = mf_bf16_from_f32(u * expf(-v));
+    }
+    for (mf_stored_type type = MF_STORED_GPTQ4; type < MF_STORED_TYPES; type++) {
+        if (type == MF_STORED_MXFP4) continue; /* its inputs are whole blocks */
+        const bool eight =
+            type == MF_STORED_GPTQ8 || type == MF_STORED_F8_E4M3 || type == MF_STORED_F8_E5M2;
+        for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+            words[i] = (drawn((int)i, 1 << 16) << 16 | drawn((int)i + 777777, 1 << 16)) &
+                       (eight && type != MF_STORED_GPTQ8 ? 0xbfbfbfbf : 0xffffffff);
+        for (size_t i = 0; i < sizeof zeros / sizeof *zeros; i++)
+            zeros[i] = drawn((int)i, 1 << 16) << 16 | drawn((int)i + 99, 1 << 16);
+        for (size_t i = 0; i < sizeof scales / sizeof *scales; i++) /* f16 */
+            scales[i] = 0x1c001c00 + drawn((int)i, 1024);
+        const mf_stored_part part = {.type = type,
+                                     .rows = FEW_OUT,
+                                     .data = words,
+                                     .scales = scales,
+                                     .zeros = zeros,
+                                     .groups = GROUPS,
+                                     .group_size = SIZE,
+                                     .scale_rows = 1};
+        const mf_stored w = {1, FEW_OUT, FEW_IN, 1, &part, NULL};
+        for (int rows = 1; rows <= FEW; rows++) {
+            mf_stored_gemm_args g = {.w = &w,
+                                     .rows = rows,
+                                     .x = x,
+                                     .bf16 = true,
+                                     .ldx = FEW_IN,
+                                     .alpha = 1,
+                                     .y = y,
+                                     .ldy = FEW_OUT};
+            k->stored_gemm(&serial, &g);
+            for (int r = 0; r < rows; r++) {
+                const uint16_t *from = x + r * FEW_IN;
+                const double exact = distance(&w, from, 0, y + r * FEW_OUT),
+                             rounded =
+                                 distance(&w, from, MF_STORED_MOST_DIGITS, y + r * FEW_OUT);
+                ck_assert_msg((eight ? exact : fmin(exact, rounded)) < 3e-6,
+                              "%s, type %d, row %d of %d: off by %g and %g", name, (int)type, r,
+                              rows, exact, rounded);
+                g.rows = 1;
+                g.x = from;
+                g.y = alone;
+                k->stored_gemm(&serial, &g);
+                ck_assert_mem_eq(alone, y + r * FEW_OUT, sizeof alone);
+            }
+        }
+    }
+}
+
 void mf_test_stored_special(const mf_kernels *k, const char *name)
 {
     static union {

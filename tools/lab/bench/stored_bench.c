@@ -164,8 +164,8 @@ static void read_piece(void *arg, int64_t tile)
                   to = from + PIECE < all ? from + PIECE : all;
     line sum[2] = {{0}, {0}};
     for (int64_t i = from; i + 128 <= to; i += 128) {
-        __builtin_prefetch(b->memory + i + AHEAD);
-        __builtin_prefetch(b->memory + i + AHEAD + 64);
+        __builtin_prefetch(b->memory + i + AHEAD, 0, 2);
+        __builtin_prefetch(b->memory + i + AHEAD + 64, 0, 2);
         sum[0] += *(const line *)(b->memory + i);
         sum[1] += *(const line *)(b->memory + i + 64);
     }

@@ -3,6 +3,9 @@
  * to f32 in the first cache, and then multiplied with all rows of x. */
 #include "kernels/cpu/simd/stored/codes.h"
 #include "kernels/cpu/simd/stored/stored.h"
+#if VL == 16 && defined(MF_HAVE_AVX512BF16)
+#include "kernels/cpu/simd/stored/packed_few.h"
+#endif
 
 #define PIECE 512  /* number of inputs that are decoded at a time */
 #define AHEAD 4096 /* prefetch distance in bytes */
@@ -118,7 +121,7 @@ V_INLINE void f8_group(mf_stored_type type, int rows, const uint8_t *w, int64_t 
     for (int r = 0; r < rows; r++)
         sum[r][0] = sum[r][1] = (vf){0};
     for (; i + 4 * VL <= end; i += 4 * VL) {
-        __builtin_prefetch(w + i + AHEAD);
+        prefetch_weights(w + i + AHEAD);
         if (e4m3) found = f8_nans(found, w + i);
         f8_finite(type, w + i, v);
         V_UNROLL
@@ -176,10 +179,19 @@ V_INLINE void f8_few(mf_stored_type type, int rows, const mf_stored_part *p, int
 #endif
 
 void MF_SIMD(stored_few_coded)(const mf_stored_part *p, int64_t in, int64_t o0, int64_t o1,
-                               int64_t rows, const float *x, int64_t ldx, float *y, int64_t ldy)
+                               int64_t rows, bool bf16, const float *x, int64_t ldx, float *y,
+                               int64_t ldy)
 {
     float w[PIECE] __attribute__((aligned(64)));
     const int64_t bits = p->type == MF_STORED_INT4 ? 4 : 8;
+    (void)bf16;
+#if VL == 16 && defined(MF_HAVE_AVX512BF16)
+    if (bits == 8 && (p->groups == 1 || p->group_size % 64 == 0) &&
+        __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("avx512bf16")) {
+        MF_SIMD(f8_few_vbmi)(p, in, o0, o1, rows, bf16, x, ldx, y, ldy);
+        return;
+    }
+#endif
 #if VL > 4
     if (p->type != MF_STORED_INT4) {
         for (int64_t o = o0; o < o1; o++)
@@ -195,7 +207,7 @@ void MF_SIMD(stored_few_coded)(const mf_stored_part *p, int64_t in, int64_t o0, 
             const int64_t n = min64(PIECE, in - i);
             const char *ahead = (const char *)p->data + (o * in + i) * bits / 8 + AHEAD;
             for (int64_t k = 0; k < n * bits / 8; k += 64)
-                __builtin_prefetch(ahead + k);
+                prefetch_weights(ahead + k);
             decode(p, in, o, i, i + n, w);
             for (int64_t r = 0; r < rows; r++) {
                 float *to = &y[r * ldy + o - o0];

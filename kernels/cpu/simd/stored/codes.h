@@ -153,4 +153,16 @@ V_INLINE vi awq_codes(const uint32_t *row, int64_t o, int64_t n)
 #endif
 }
 
+/* Returns the numbers that are subtracted from the codes of group g for n outputs from o on,
+ * n at most VL, of GPTQ4, GPTQ8 or AWQ4; all other lanes are undefined. */
+V_INLINE vf code_zeros(mf_stored_type type, const mf_stored_part *p, int64_t g, int64_t o,
+                       int64_t n)
+{
+    if (type == MF_STORED_GPTQ4) return gptq_zeros(p, g, o, n);
+    if (type == MF_STORED_AWQ4)
+        return code_floats(awq_codes((const uint32_t *)p->zeros + g * (p->rows / 8), o, n));
+    const vi zero = code_bytes((const uint8_t *)p->zeros + g * p->rows + o, n);
+    return code_floats(zero + (p->whole_zeros ? 0 : 1));
+}
+
 #endif

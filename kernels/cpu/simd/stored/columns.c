@@ -29,21 +29,12 @@ V_INLINE vf codes_of(mf_stored_type type, const mf_stored_part *p, int64_t i, in
     return code_floats(words >> (int)(8 * (i % 4)) & 255);
 }
 
-V_INLINE vf zeros_of(mf_stored_type type, const mf_stored_part *p, int64_t g, int64_t o,
-                     int64_t n)
-{
-    if (type == MF_STORED_AWQ4)
-        return code_floats(awq_codes((const uint32_t *)p->zeros + g * (p->rows / 8), o, n));
-    const vi zero = code_bytes((const uint8_t *)p->zeros + g * p->rows + o, n);
-    return code_floats(zero + (p->whole_zeros ? 0 : 1));
-}
-
 V_INLINE void load_group(mf_stored_type type, const mf_stored_part *p, int64_t g, int64_t o,
                          int64_t n, columns_group *to)
 {
     for (int64_t v = 0; v < n; v += VL) {
         v_store(to->scale + v, gptq_scales(p, g, o + v, min64(VL, n - v)));
-        v_store(to->zero + v, zeros_of(type, p, g, o + v, min64(VL, n - v)));
+        v_store(to->zero + v, code_zeros(type, p, g, o + v, min64(VL, n - v)));
     }
 }
 
@@ -101,7 +92,7 @@ V_INLINE void few(mf_stored_type type, int rows, const mf_stored_part *p, int64_
         run = run_of(p, in, i, g);
         for (int64_t j = 0; j < RUN; j += each) /* the next rows of the file */
             for (int64_t k = 0; k < bytes; k += 64)
-                __builtin_prefetch((const char *)(data + (i + j + RUN) / each * row) + k);
+                prefetch_weights((const char *)(data + (i + j + RUN) / each * row) + k);
         if (run == RUN) {
             add_run(type, RUN, rows, p, i, o, n, &group, x, ldx, y, ldy);
         } else {
@@ -119,9 +110,10 @@ V_INLINE void few(mf_stored_type type, int rows, const mf_stored_part *p, int64_
                  : FEW(type, 4))
 
 void MF_SIMD(stored_few_columns)(const mf_stored_part *p, int64_t in, int64_t o0, int64_t o1,
-                                 int64_t rows, const float *x, int64_t ldx, float *y,
+                                 int64_t rows, bool bf16, const float *x, int64_t ldx, float *y,
                                  int64_t ldy)
 {
+    (void)bf16;
     for (int64_t o = o0; o < o1; o += OUTPUTS) {
         const int64_t n = min64(OUTPUTS, o1 - o);
         if (p->type == MF_STORED_AWQ4)
@@ -146,7 +138,7 @@ V_INLINE void unpack(mf_stored_type type, const mf_stored_part *p, int64_t o0, i
                 const int64_t at = min64(i + j, i1 - 1), g = mf_stored_group_of(p, at);
                 if (g != now) {
                     scale = gptq_scales(p, now = g, o, n);
-                    zero = zeros_of(type, p, g, o, n);
+                    zero = code_zeros(type, p, g, o, n);
                 }
                 w[j] = (codes_of(type, p, at, o, n) - zero) * scale;
             }

@@ -1,7 +1,7 @@
 /* dense.c: stored weights of F32, BF16 and F16, which are converted in registers. Loops are
  * written once and compiled for each type. */
 #include "kernels/cpu/simd/stored/stored.h"
-#include "kernels/cpu/simd/vec.h"
+#include "kernels/cpu/simd/stored/ahead.h"
 #if VL == 16
 #include "kernels/cpu/simd/stored/lines.h"
 #endif
@@ -151,7 +151,7 @@ V_INLINE void dots(mf_stored_type type, int rows, int nr, int64_t in, const void
         V_UNROLL
         for (int j = 0; j < nr; j++) {
             v[j] = elements(type, w, j * ld + i);
-            __builtin_prefetch(address(type, w, (j + 2 * nr) * ld + i));
+            prefetch_weights(address(type, w, (j + 2 * nr) * ld + i));
         }
         V_UNROLL
         for (int r = 0; r < rows; r++) {
@@ -203,7 +203,7 @@ V_INLINE void sweep(mf_stored_type type, int rows, int nv, int64_t in, int64_t n
         for (int j = 0; j < nv; j++) {
             v[j] = n >= nv * VL ? elements(type, w, i * ld + j * VL)
                                 : elements_n(type, w, i * ld, n);
-            __builtin_prefetch(address(type, w, (i + 16) * ld + j * VL));
+            prefetch_weights(address(type, w, (i + 16) * ld + j * VL));
         }
         V_UNROLL
         for (int r = 0; r < rows; r++) {
@@ -249,8 +249,10 @@ FEW_OF(MF_STORED_BF16, few_bf16)
 FEW_OF(MF_STORED_F16, few_f16)
 
 void MF_SIMD(stored_few_dense)(const mf_stored_part *p, int64_t in, int64_t o0, int64_t o1,
-                               int64_t rows, const float *x, int64_t ldx, float *y, int64_t ldy)
+                               int64_t rows, bool bf16, const float *x, int64_t ldx, float *y,
+                               int64_t ldy)
 {
+    (void)bf16;
     const bool across = p->transposed;
     const char *w = (const char *)p->data + (across ? o0 : o0 * p->ld) * size_of(p->type);
     if (p->type == MF_STORED_F32)

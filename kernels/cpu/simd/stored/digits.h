@@ -1,10 +1,11 @@
 /* digits.h: rows of numbers as integers of two or three digits, which are multiplied with
- * weights of four bits.
+ * weights of four or eight bits.
  *
  * A span of SPAN numbers has a scale, a power of two: x = scale X, where X is rounded to an
  * integer. X has two or three digits. Three digits hold 22 or 23 bits and a sign, nearly as
  * many as the largest number of the span has in f32. Two digits hold 14 or 15 bits and a sign.
- * They are for rows of bf16; numbers of at least 1/128 of the largest number keep all bits. The
+ * They are for rows of bf16 and weights of four bits; numbers of at least 1/128 of the largest
+ * number keep all bits. The
  * digits are those of X = d0 + 256 d1 + 65536 d2, each in -128 .. 127. Sums of digits times
  * weights of four bits are exact in 32 bits, so the sums of a span have the same bits in any
  * order, and for any number of rows. This method is used because the processor multiplies bytes
@@ -14,9 +15,9 @@
 
 #include "kernels/cpu/simd/vec.h"
 
-#define SPAN      128
-#define DIGITS    3  /* maximum number of digits */
-#define MX_OFFSET 12 /* see four_bits.h */
+#define SPAN   128
+#define DIGITS 3  /* maximum number of digits */
+#define OFFSET 16 /* what is added to weights so that they are not negative */
 
 /* Constants for rows that are bf16 or f32. DIGITS_OF: the number of digits. DIGITS_MOST: the
  * largest X that the digits can hold, 127 + 127 x 256, plus 127 x 65536 with three digits.
@@ -30,7 +31,7 @@ typedef struct __attribute__((aligned(64))) span {
     /* [d][0]: digit d of the numbers 0, 2, 4 ..; [d][1]: of the numbers 1, 3, 5 ... The digit
      * of number 2 i or 2 i + 1 is at digits_at(i). */
     int8_t digit[DIGITS][2][SPAN / 2];
-    int32_t offset[VL];                 /* -MX_OFFSET times the sums of X, see digits_sum */
+    int32_t offset[VL];                 /* -OFFSET times the sums of X, see digits_sum */
     float digit_sum[DIGITS][SPAN / 32]; /* sums of the digits of 32 neighbouring numbers */
     float scale;                        /* scale; NaN if a number of the span is not finite */
 } span;
@@ -121,7 +122,7 @@ V_INLINE void digits_sum(int digits, span *to)
         memcpy(to->digit_sum[d], &each, sizeof each);
         all = (all << 8) + one;
     }
-    v_store((float *)to->offset, (vf)(all * -MX_OFFSET));
+    v_store((float *)to->offset, (vf)(all * -OFFSET));
 }
 
 /* Sets the scale of a span to the smallest power of two with which the largest |X| is at most

@@ -3,7 +3,7 @@
 #define MF_SIMD_FOUR_BITS_H
 
 #include "kernels/kernel.h"
-#include "kernels/cpu/simd/vec.h"
+#include "kernels/cpu/simd/stored/ahead.h"
 
 /* Loads n f16 numbers, at most VL; the other lanes are 0. */
 V_INLINE vf v_load_f16(const uint16_t *p, int64_t n)
@@ -57,7 +57,7 @@ V_INLINE vf gptq_zeros(const mf_stored_part *p, int64_t g, int64_t o, int64_t n)
     return __builtin_convertvector((vi)(z & 15) + (p->whole_zeros ? 0 : 1), vf);
 }
 
-/* Twice the values of MXFP4 are integers. If 12 (MX_OFFSET) is added, they are not negative. */
+/* Twice the values of MXFP4 are integers. If 16 (OFFSET) is added, they are not negative. */
 #define MX_UNIT 0.5f
 
 /* The highest bit of a mantissa. Alone it is 2^-127, with the exponent 255 it is NaN. */
@@ -105,11 +105,11 @@ V_INLINE vf mx_inputs(const uint8_t *from)
 }
 
 #if VL > 4
-/* Returns twice the value plus MX_OFFSET for each byte, whose content is 0 .. 15. */
+/* Returns twice the value plus OFFSET for each byte, whose content is 0 .. 15. */
 V_INLINE vi mx_values(vi index)
 {
     const __m128i table =
-        _mm_setr_epi8(12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0);
+        _mm_setr_epi8(16, 17, 18, 19, 20, 22, 24, 28, 16, 15, 14, 13, 12, 10, 8, 4);
 #if VL == 16
     return (vi)_mm512_shuffle_epi8(_mm512_broadcast_i32x4(table), (__m512i)index);
 #else

@@ -8,7 +8,7 @@
 #ifndef MF_SIMD_LINES_H
 #define MF_SIMD_LINES_H
 
-#include "kernels/cpu/simd/vec.h"
+#include "kernels/cpu/simd/stored/ahead.h"
 
 #define LINE_BYTES 64
 #define LINE_AHEAD 8192 /* bytes between a load and its prefetch */
@@ -76,13 +76,13 @@ V_INLINE void lines_dot(mf_stored_type type, int rows, int64_t lines, const char
     for (; lines > 1; lines--) {
         from += LINE_BYTES;
         next = _mm512_load_si512((const void *)from);
-        __builtin_prefetch(from + ahead);
+        prefetch_weights(from + ahead);
         line_add(type, rows, _mm512_permutex2var_epi16(before, order, next), x, ldx, sum);
         before = next;
         x += each;
     }
     next = _mm512_maskz_loadu_epi16(end, from + LINE_BYTES);
-    __builtin_prefetch(from + LINE_BYTES + ahead);
+    prefetch_weights(from + LINE_BYTES + ahead);
     line_add(type, rows, _mm512_permutex2var_epi16(before, order, next), x, ldx, sum);
 }
 

@@ -16,6 +16,30 @@
 #define MX_PIECE        (4 * MX_BYTES) /* bytes of a piece, whose scales are one vector */
 #define MX_SCALES_AHEAD 1024
 
+/* Adds to the sums of mr rows the sums over a span of a row of weights, which are low and high,
+ * for inputs of even and of odd index. more: they are what must be multiplied plus OFFSET. x:
+ * the span of the first row. */
+V_INLINE void span_dots(int mr, int nd, vi low, vi high, bool more, vf scale, const span *x,
+                        int64_t ldx, vf sum[2])
+{
+    V_UNROLL
+    for (int r = 0; r < mr; r++) {
+        const span *row = x + r * ldx;
+        vi all = {0};
+        V_UNROLL
+        for (int d = nd - 1; d >= 0; d--) {
+            pair_sum part = {DOTS_VNNI ? all << 8 : (vi){0}};
+            add_dots(&part, low, v_loadi((const int32_t *)row->digit[d][0]));
+            add_dots(&part, high, v_loadi((const int32_t *)row->digit[d][1]));
+            all = DOTS_VNNI ? part.sum : whole_sum(all << 8, &part);
+        }
+        if (more) all += v_loadi(row->offset);
+        /* The scales are applied one after the other, because both at once may be too small
+         * for f32. */
+        sum[r] = v_fma(__builtin_convertvector(all, vf) * row->scale, scale, sum[r]);
+    }
+}
+
 /* Adds to the sums of mr rows the sums over vector h of a piece of a row of weights, of which
  * `bytes` bytes exist. scales: scales of the piece. x: spans of the piece of the first row. */
 V_INLINE void mx_vector(int mr, int nd, int h, const uint8_t *q, int64_t bytes, vf scales,
@@ -23,27 +47,8 @@ V_INLINE void mx_vector(int mr, int nd, int h, const uint8_t *q, int64_t bytes, 
 {
     const vi word = mx_bytes(q, bytes), low = mx_values(word & LOW_BYTES),
              high = mx_values((vi)((vu)word >> 4) & LOW_BYTES);
-    const vf scale = mx_scales_of(scales, h);
-    __builtin_prefetch(q + MX_AHEAD);
-    V_UNROLL
-    for (int r = 0; r < mr; r++) {
-        const span *row = x + r * ldx + h;
-        const vi offset = v_loadi(row->offset);
-        vi all = {0};
-        V_UNROLL
-        for (int d = nd - 1; d >= 0; d--) {
-            pair_sum part = {DOTS_VNNI && d == 0 ? offset : (vi){0}};
-            add_dots(&part, low, v_loadi((const int32_t *)row->digit[d][0]));
-            add_dots(&part, high, v_loadi((const int32_t *)row->digit[d][1]));
-            /* Each digit has its own chain, because one chain of all dot products takes longer
-             * than reading the weights. */
-            const vi each = whole_sum(!DOTS_VNNI && d == 0 ? offset : (vi){0}, &part);
-            all = d == nd - 1 ? each : (all << 8) + each;
-        }
-        /* The scales are applied one after the other, because both at once may be too small
-         * for f32. */
-        sum[r] = v_fma(__builtin_convertvector(all, vf) * row->scale, scale, sum[r]);
-    }
+    prefetch_weights(q + MX_AHEAD);
+    span_dots(mr, nd, low, high, true, mx_scales_of(scales, h), x + h, ldx, sum);
 }
 
 /* Adds to the sums of mr rows the sums over `bytes` bytes of a row of weights; bytes is
@@ -53,7 +58,7 @@ V_INLINE void mx_piece(int mr, int nd, const uint8_t *q, const uint8_t *e, int64
                        const span *x, int64_t ldx, vf sum[2])
 {
     const vf scales = mx_scales(e, bytes / 16);
-    __builtin_prefetch(e + MX_SCALES_AHEAD);
+    prefetch_weights(e + MX_SCALES_AHEAD);
     if (bytes == MX_PIECE) {
         V_UNROLL
         for (int h = 0; h < MX_PIECE / MX_BYTES; h++)
@@ -66,11 +71,27 @@ V_INLINE void mx_piece(int mr, int nd, const uint8_t *q, const uint8_t *e, int64
     }
 }
 
-/* Returns the result of the sums over a row of weights with `in` inputs. */
-V_INLINE float mx_end(const uint8_t *e, int64_t in, vf sum)
+/* The sums over four rows of weights, before their lanes are added. */
+typedef struct row_sums {
+    vf row[2][4];
+} row_sums;
+
+/* Adds the lanes of the sums over row o of n, and writes them times `unit` with those of the
+ * rows before, four at a time, which takes fewer operations. */
+V_INLINE void put_sums(int mr, int64_t o, int64_t n, const vf sum[2], float unit, row_sums *all,
+                       float *y, int64_t ldy)
 {
-    (void)e, (void)in;
-    return v_sum(sum);
+    V_UNROLL
+    for (int r = 0; r < mr; r++) {
+        if (o / 4 * 4 + 4 > n) {
+            y[r * ldy + o] = v_sum(sum[r]) * unit;
+            continue;
+        }
+        all->row[r][o % 4] = sum[r];
+        if (o % 4 == 3)
+            _mm_storeu_ps(y + r * ldy + o - 3,
+                          _mm_mul_ps(v_sum_4(all->row[r]), _mm_set1_ps(unit)));
+    }
 }
 
 #else
@@ -136,7 +157,7 @@ V_INLINE void mx_piece(int mr, int nd, const uint8_t *q, const uint8_t *e, int64
 {
     uint8_t weights[MX_PIECE] = {0}, scales[MX_PIECE / 16] = {0};
     if (bytes == MX_PIECE) {
-        __builtin_prefetch(q + MX_AHEAD);
+        prefetch_weights(q + MX_AHEAD);
         mx_span(mr, nd, q, e, x, ldx, sum);
         return;
     }
@@ -145,8 +166,8 @@ V_INLINE void mx_piece(int mr, int nd, const uint8_t *q, const uint8_t *e, int64
     mx_span(mr, nd, weights, scales, x, ldx, sum);
 }
 
-/* Does the same as mx_end for AVX-512 above. If a scale is 255, the sum is Inf or NaN, and the
- * result must be NaN. */
+/* Returns the result of the sums over a row of weights with `in` inputs. If a scale is 255, the
+ * sum is Inf or NaN, and the result must be NaN. */
 V_INLINE float mx_end(const uint8_t *e, int64_t in, vf sum)
 {
     const float all = v_sum(sum);
@@ -163,6 +184,9 @@ V_INLINE void mx_run(int mr, int nd, const mf_stored_part *p, int64_t in, int64_
     const int64_t ldx = spans_of(in);
     const uint8_t *q = (const uint8_t *)p->data + o0 * (in / 2),
                   *e = (const uint8_t *)p->scales + o0 * (in / 32);
+#if VL == 16
+    row_sums all;
+#endif
     for (int64_t o = o0; o < o1; o++, q += in / 2, e += in / 32) {
         vf sum[2] = {{0}, {0}};
         int64_t at = 0;
@@ -170,9 +194,13 @@ V_INLINE void mx_run(int mr, int nd, const mf_stored_part *p, int64_t in, int64_
             mx_piece(mr, nd, q + at, e + at / 16, MX_PIECE, x + at / (SPAN / 2), ldx, sum);
         if (at < in / 2)
             mx_piece(mr, nd, q + at, e + at / 16, in / 2 - at, x + at / (SPAN / 2), ldx, sum);
+#if VL == 16
+        put_sums(mr, o - o0, o1 - o0, sum, MX_UNIT, &all, y, ldy);
+#else
         V_UNROLL
         for (int r = 0; r < mr; r++)
             y[r * ldy + o - o0] = mx_end(e, in, sum[r]) * MX_UNIT;
+#endif
     }
 }
 
@@ -189,21 +217,27 @@ MX_ROWS(1, 3)
 MX_ROWS(2, 2)
 MX_ROWS(2, 3)
 
-/* With more than two rows, the weights are read from the cache after the first rows. */
-static void mx_few(const mf_stored_part *p, int64_t in, int64_t o0, int64_t o1, int64_t rows,
-                   int nd, const span *x, float *y, int64_t ldy)
+typedef void span_rows(const mf_stored_part *p, int64_t in, int64_t o0, int64_t o1,
+                       const span *x, float *y, int64_t ldy);
+
+/* Calls of[rows - 1][nd - 2] for one or two rows. With more than two rows, the weights are read
+ * from the cache after the first rows. */
+static void span_rows_few(span_rows *const of[2][2], const mf_stored_part *p, int64_t in,
+                          int64_t o0, int64_t o1, int64_t rows, int nd, const span *x, float *y,
+                          int64_t ldy)
 {
     const int64_t ldx = spans_of(in), most = rows > 2 ? 16 : o1 - o0;
     for (int64_t o = o0; o < o1; o += most)
-        for (int64_t r = 0; r < rows; r += 2) {
-            const int64_t end = o1 - o < most ? o1 : o + most;
-            const span *from = x + r * ldx;
-            float *to = y + r * ldy + o - o0;
-            if (rows - r >= 2)
-                (nd == 2 ? mx_2_2 : mx_2_3)(p, in, o, end, from, to, ldy);
-            else
-                (nd == 2 ? mx_1_2 : mx_1_3)(p, in, o, end, from, to, ldy);
-        }
+        for (int64_t r = 0; r < rows; r += 2)
+            of[rows - r >= 2][nd - 2](p, in, o, o1 - o < most ? o1 : o + most, x + r * ldx,
+                                      y + r * ldy + o - o0, ldy);
+}
+
+static void mx_few(const mf_stored_part *p, int64_t in, int64_t o0, int64_t o1, int64_t rows,
+                   int nd, const span *x, float *y, int64_t ldy)
+{
+    static span_rows *const of[2][2] = {{mx_1_2, mx_1_3}, {mx_2_2, mx_2_3}};
+    span_rows_few(of, p, in, o0, o1, rows, nd, x, y, ldy);
 }
 
 #endif

@@ -1,9 +1,7 @@
-/* packed.c: weights of four bits (MF_STORED_GPTQ4, MF_STORED_MXFP4). For few rows they are read
- * directly from memory; for many rows they are unpacked to f32.
- *
- * Few rows become integers (digits.h), whose dot products with weights are exact. GPTQ weights
- * are converted to f32 in registers in three cases: their inputs are not ordered by group,
- * their groups have other sizes, or the instruction set cannot multiply bytes. */
+/* packed.c: few rows as integers (digits.h), whose dot products with weights of few bits are
+ * exact; and weights of four bits (MF_STORED_GPTQ4, MF_STORED_MXFP4) as f32. GPTQ weights are
+ * converted to f32 in registers in three cases: their inputs are not ordered by group, their
+ * groups have other sizes, or the instruction set cannot multiply bytes. */
 #include "kernels/cpu/simd/stored/stored.h"
 #include "kernels/cpu/simd/stored/four_bits.h"
 #define ENGINE_BF16 0
@@ -12,7 +10,7 @@
 #define DOTS_VNNI 0
 #include "kernels/cpu/simd/stored/packed_few.h"
 #include "kernels/cpu/simd/stored/mx_dots.h"
-#include "kernels/cpu/simd/stored/packed_dots.h"
+#include "kernels/cpu/simd/stored/packed_units.h"
 #endif
 
 static inline int64_t min64(int64_t a, int64_t b)
@@ -27,14 +25,50 @@ static int64_t group_at(const mf_stored_part *p, int64_t i)
 
 /* ---- few rows: integers ---- */
 
+#if VL == 16 && defined(MF_HAVE_AVX512BF16)
+#define HAS_VNNI     __builtin_cpu_supports("avx512vnni")
+#define VNNI(name)   MF_SIMD(name##_vnni)
+#define CHOOSE(name) (HAS_VNNI ? VNNI(name) : name)
+#else
+#define HAS_VNNI     false
+#define VNNI(name)   NULL
+#define CHOOSE(name) name
+#endif
+
+bool MF_SIMD(stored_takes_digits)(const mf_stored_part *p, int64_t in)
+{
+    switch (p->type) {
+    case MF_STORED_MXFP4:
+        return VL > 4;
+    case MF_STORED_GPTQ4:
+        return VL > 4 && stored_has_spans(p);
+    case MF_STORED_GPTQ8:
+    case MF_STORED_INT4:
+        return HAS_VNNI && stored_has_spans(p);
+    case MF_STORED_AWQ4:
+        return HAS_VNNI && stored_has_spans(p) && in % 8 == 0;
+    default:
+        return false;
+    }
+}
+
 #if VL > 4
 #define MOST_SPANS 512 /* maximum number of spans on the stack */
 
-static void few_by_digits(packed_few *few, const mf_stored_part *p, int64_t in, int64_t o0,
-                          int64_t o1, int64_t rows, bool bf16, const float *x, int64_t ldx,
-                          const void *digits, float *y, int64_t ldy)
+static packed_few *few_of(mf_stored_type type)
 {
-    const int nd = DIGITS_OF(bf16);
+    return type == MF_STORED_GPTQ4   ? CHOOSE(gptq_few)
+           : type == MF_STORED_MXFP4 ? CHOOSE(mx_few)
+           : type == MF_STORED_GPTQ8 ? VNNI(gptq8_few)
+           : type == MF_STORED_AWQ4  ? VNNI(awq_few)
+                                     : VNNI(int4_few);
+}
+
+void MF_SIMD(stored_few_digits)(const mf_stored_part *p, int64_t in, int64_t o0, int64_t o1,
+                                int64_t rows, int nd, const float *x, int64_t ldx,
+                                const void *digits, float *y, int64_t ldy)
+{
+    packed_few *few = few_of(p->type);
     if (digits) {
         few(p, in, o0, o1, rows, nd, digits, y, ldy);
         return;
@@ -48,12 +82,14 @@ static void few_by_digits(packed_few *few, const mf_stored_part *p, int64_t in, 
         few(p, in, o0, o1, n, nd, to, y + r * ldy, ldy);
     }
 }
-
-#if VL == 16 && defined(MF_HAVE_AVX512BF16)
-#define CHOOSE(name) (__builtin_cpu_supports("avx512vnni") ? MF_SIMD(name##_vnni) : name)
 #else
-#define CHOOSE(name) name
-#endif
+void MF_SIMD(stored_few_digits)(const mf_stored_part *p, int64_t in, int64_t o0, int64_t o1,
+                                int64_t rows, int nd, const float *x, int64_t ldx,
+                                const void *digits, float *y, int64_t ldy)
+{
+    (void)p, (void)in, (void)o0, (void)o1, (void)rows, (void)nd;
+    (void)x, (void)ldx, (void)digits, (void)y, (void)ldy;
+}
 #endif
 
 int64_t MF_SIMD(stored_digits_size)(int64_t in)
@@ -66,12 +102,12 @@ int64_t MF_SIMD(stored_digits_size)(int64_t in)
 #endif
 }
 
-void MF_SIMD(stored_digits)(int64_t in, bool bf16, const float *x, void *to)
+void MF_SIMD(stored_digits)(int64_t in, int nd, const float *x, void *to)
 {
 #if VL > 4
-    spans_fill(1, in, x, in, DIGITS_OF(bf16), to);
+    spans_fill(1, in, x, in, nd, to);
 #else
-    (void)in, (void)bf16, (void)x, (void)to;
+    (void)in, (void)nd, (void)x, (void)to;
 #endif
 }
 
@@ -116,7 +152,7 @@ V_INLINE void gptq_floats(int mr, const mf_stored_part *p, int64_t in, int64_t o
         uint32_t words[FEW_OUTPUTS] = {0};
         memcpy(words, data + w * p->rows, n == FEW_OUTPUTS ? sizeof words : (size_t)n * 4);
         for (int v = 0; v < FEW_VECTORS; v++)
-            __builtin_prefetch(data + w * p->rows + FEW_OUTPUTS + v * VL);
+            prefetch_weights(data + w * p->rows + FEW_OUTPUTS + v * VL);
         V_UNROLL
         for (int j = 0; j < 8; j++) {
             const gptq_group *g = &groups[group_at(p, 8 * w + j)];
@@ -140,9 +176,11 @@ V_INLINE void gptq_floats(int mr, const mf_stored_part *p, int64_t in, int64_t o
         }
 }
 
-static void gptq_few_floats(const mf_stored_part *p, int64_t in, int64_t o0, int64_t o1,
-                            int64_t rows, const float *x, int64_t ldx, float *y, int64_t ldy)
+void MF_SIMD(stored_few_gptq4)(const mf_stored_part *p, int64_t in, int64_t o0, int64_t o1,
+                               int64_t rows, bool bf16, const float *x, int64_t ldx, float *y,
+                               int64_t ldy)
 {
+    (void)bf16;
     gptq_group *groups = __builtin_alloca_with_align((size_t)p->groups * sizeof *groups, 512);
     for (int64_t o = o0; o < o1; o += FEW_OUTPUTS) {
         const int64_t n = min64(FEW_OUTPUTS, o1 - o);
@@ -161,28 +199,11 @@ static void gptq_few_floats(const mf_stored_part *p, int64_t in, int64_t o0, int
     }
 }
 
-void MF_SIMD(stored_few_gptq4)(const mf_stored_part *p, int64_t in, int64_t o0, int64_t o1,
-                               int64_t rows, bool bf16, const float *x, int64_t ldx,
-                               const void *digits, float *y, int64_t ldy)
-{
-#if VL > 4
-    if (stored_gptq4_has_spans(p)) {
-        few_by_digits(CHOOSE(gptq_few), p, in, o0, o1, rows, bf16, x, ldx, digits, y, ldy);
-        return;
-    }
-#endif
-    (void)bf16, (void)digits;
-    gptq_few_floats(p, in, o0, o1, rows, x, ldx, y, ldy);
-}
-
 void MF_SIMD(stored_few_mxfp4)(const mf_stored_part *p, int64_t in, int64_t o0, int64_t o1,
-                               int64_t rows, bool bf16, const float *x, int64_t ldx,
-                               const void *digits, float *y, int64_t ldy)
+                               int64_t rows, bool bf16, const float *x, int64_t ldx, float *y,
+                               int64_t ldy)
 {
-#if VL > 4
-    few_by_digits(CHOOSE(mx_few), p, in, o0, o1, rows, bf16, x, ldx, digits, y, ldy);
-#else
-    (void)bf16, (void)digits;
+    (void)bf16;
     enum { INPUTS = 512 };
     float w[INPUTS] __attribute__((aligned(64)));
     for (int64_t o = o0; o < o1; o++)
@@ -194,7 +215,6 @@ void MF_SIMD(stored_few_mxfp4)(const mf_stored_part *p, int64_t in, int64_t o0, 
                 *to = (i > 0 ? *to : 0) + v_dot(n, x + r * ldx + i, w);
             }
         }
-#endif
 }
 
 /* ---- unpacked ---- */

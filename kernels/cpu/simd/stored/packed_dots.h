@@ -1,10 +1,6 @@
-/* packed_dots.h: dot products of a few rows with GPTQ weights, read directly from memory. It is
- * included once for each way to multiply bytes: by dot products of four bytes (DOTS_VNNI 1), or
- * by pairs of bytes.
- *
- * Rows are spans (digits.h). Weights are read once, in the order of memory. Sums over a span
- * are exact integers, which are then scaled and added in f32, span by span. So bits depend
- * neither on the tiling nor on other rows. */
+/* packed_dots.h: exact sums over a unit of inputs of digits of rows times GPTQ4 weights, read
+ * directly from memory; a part of packed_units.h. It is included once for each way to multiply
+ * bytes: by dot products of four bytes (DOTS_VNNI 1), or by pairs of bytes. */
 #ifndef MF_SIMD_PACKED_DOTS_H
 #define MF_SIMD_PACKED_DOTS_H
 
@@ -13,7 +9,7 @@
 
 #define LOW_BYTES v_seti(0x0f0f0f0f)
 
-/* ---- bytes multiplied with bytes: u in 0 .. 24, s in -128 .. 127 ---- */
+/* ---- bytes multiplied with bytes: u in 0 .. 31, with VNNI 0 .. 255; s in -128 .. 127 ---- */
 
 /* Returns the 32 bits at p in each lane. */
 V_INLINE vi word_at(const void *p)
@@ -37,7 +33,7 @@ V_INLINE vi whole_sum(vi before, const pair_sum *p)
 }
 #else
 /* Sums of pairs in 16 bits. They cannot overflow in eight calls of add_dots with u < 16, or in
- * four calls with u < 25. */
+ * four calls with u < 32. */
 typedef struct pair_sum {
     vi sum;
 } pair_sum;
@@ -66,30 +62,27 @@ V_INLINE vi whole_sum(vi before, const pair_sum *p)
 
 /* ---- GPTQ: a word is eight inputs of one output, neighbouring words are outputs ---- */
 
-/* Number of word rows at a time. A single word row reads memory in order. The sums of pairs of
- * four word rows fit into 16 bits. */
-#define STEP_WORDS   (DOTS_VNNI && mr == 1 ? 1 : 4)
-#define GPTQ_OUTPUTS 1024 /* number of outputs whose sums stay in the first cache */
-#define GPTQ_AHEAD   6144 /* minimum number of bytes between a load and its prefetch */
+/* Number of word rows at a time. The sums of pairs of four word rows fit into 16 bits. */
+#define STEP_WORDS 4
 
-/* The inputs of `words` word rows, which belong to one group of weights and one span, and
- * n outputs. */
-typedef struct gptq_unit {
+/* Inputs that belong to one group of weights and one span, and n outputs. A word row is what
+ * the file has for the same inputs of all outputs. */
+typedef struct packed_unit {
     const uint32_t *q; /* the first word row at the first output */
-    int64_t ldq, words, n;
+    int64_t ldq, inputs, n;
     int64_t ahead;           /* number of word rows between a load and its prefetch */
     const span *x;           /* span of the first row */
     int64_t ldx;             /* distance of rows of x, in spans */
-    int64_t word;            /* index of the word row in the span */
+    int64_t input;           /* index of the first input in the span */
     const mf_stored_part *p; /* the part, its group of inputs, and the first output */
     int64_t g, o;
     float *y;
     int64_t ldy;
     bool first; /* true: y is written; false: y is added to */
-} gptq_unit;
+} packed_unit;
 
 /* Returns the sums of VL outputs from v on, a multiple of VL, for row r of x and digit d. */
-V_INLINE int32_t *gptq_sum(int32_t *sum, int mr, int nd, int64_t v, int r, int d)
+V_INLINE int32_t *packed_sum(int32_t *sum, int mr, int nd, int64_t v, int r, int d)
 {
     return sum + v * mr * nd + (r * nd + d) * VL;
 }
@@ -100,7 +93,7 @@ typedef struct gptq_digits {
 } gptq_digits;
 
 /* r: row of x; i: word row in the span. */
-V_INLINE gptq_digits gptq_digits_of(int nd, const gptq_unit *u, int r, int64_t i)
+V_INLINE gptq_digits gptq_digits_of(int nd, const packed_unit *u, int r, int64_t i)
 {
     const span *x = u->x + r * u->ldx;
     const int at = digits_at((int)(4 * i));
@@ -114,10 +107,10 @@ V_INLINE gptq_digits gptq_digits_of(int nd, const gptq_unit *u, int r, int64_t i
 }
 
 /* Whether the digits of a step are copied to all lanes once, not for each vector of outputs.
- * With one row and one word row they stay in registers. With AVX2 a copy to all lanes, even
+ * With AVX2 a copy to all lanes, even
  * from memory, occupies one of the units that multiply and add. So loading an earlier copy is
  * faster. AVX-512 multiplies with a number from memory at no cost. */
-#define GPTQ_HELD(mr, words) (VL == 8 || ((mr) == 1 && (words) == 1))
+#define GPTQ_HELD (VL == 8)
 
 /* Number of vectors of outputs at a time, which load the digits together. */
 #define GPTQ_VECTORS(mr) (VL == 8 && (mr) == 1 ? 2 : 1)
@@ -125,7 +118,7 @@ V_INLINE gptq_digits gptq_digits_of(int nd, const gptq_unit *u, int r, int64_t i
 /* Adds word rows w .. w + words - 1 of nv vectors of outputs, beginning with output v. n: the
  * number of outputs, less than a vector only if nv is 1. `fresh`: there are no sums yet. held:
  * digits of [mr, words] if GPTQ_HELD is true. */
-V_INLINE void gptq_vectors(int mr, int nd, int words, int nv, bool fresh, const gptq_unit *u,
+V_INLINE void gptq_vectors(int mr, int nd, int words, int nv, bool fresh, const packed_unit *u,
                            int64_t w, int64_t v, int64_t n, const gptq_digits *held,
                            int32_t *sum)
 {
@@ -138,14 +131,14 @@ V_INLINE void gptq_vectors(int mr, int nd, int words, int nv, bool fresh, const 
             V_UNROLL
             for (int d = 0; d < nd; d++)
                 part[k][r][d].sum = DOTS_VNNI && !fresh
-                                        ? v_loadi(gptq_sum(sum, mr, nd, v + k * VL, r, d))
+                                        ? v_loadi(packed_sum(sum, mr, nd, v + k * VL, r, d))
                                         : (vi){0};
         }
     }
     V_UNROLL
     for (int i = 0; i < words; i++, q += u->ldq) {
         vi low[2], high[2];
-        __builtin_prefetch(q + u->ahead * u->ldq);
+        prefetch_weights(q + u->ahead * u->ldq);
         V_UNROLL
         for (int k = 0; k < nv; k++) {
             const vi word = n < VL ? (vi)v_load_n((const float *)(const void *)q, n)
@@ -155,9 +148,8 @@ V_INLINE void gptq_vectors(int mr, int nd, int words, int nv, bool fresh, const 
         }
         V_UNROLL
         for (int r = 0; r < mr; r++) {
-            const gptq_digits x = GPTQ_HELD(mr, words)
-                                      ? held[r * words + i]
-                                      : gptq_digits_of(nd, u, r, u->word + w + i);
+            const gptq_digits x = GPTQ_HELD ? held[r * words + i]
+                                            : gptq_digits_of(nd, u, r, u->input / 8 + w + i);
             V_UNROLL
             for (int d = 0; d < nd; d++) {
                 V_UNROLL
@@ -175,7 +167,7 @@ V_INLINE void gptq_vectors(int mr, int nd, int words, int nv, bool fresh, const 
         for (int r = 0; r < mr; r++) {
             V_UNROLL
             for (int d = 0; d < nd; d++) {
-                int32_t *to = gptq_sum(sum, mr, nd, v + k * VL, r, d);
+                int32_t *to = packed_sum(sum, mr, nd, v + k * VL, r, d);
                 const vi before = DOTS_VNNI || fresh ? (vi){0} : v_loadi(to);
                 v_store((float *)(void *)to, (vf)whole_sum(before, &part[k][r][d]));
             }
@@ -183,7 +175,7 @@ V_INLINE void gptq_vectors(int mr, int nd, int words, int nv, bool fresh, const 
     }
 }
 
-V_INLINE void gptq_step(int mr, int nd, int words, bool fresh, const gptq_unit *u, int64_t w,
+V_INLINE void gptq_step(int mr, int nd, int words, bool fresh, const packed_unit *u, int64_t w,
                         int32_t *sum)
 {
     const int nv = GPTQ_VECTORS(mr);
@@ -193,8 +185,7 @@ V_INLINE void gptq_step(int mr, int nd, int words, bool fresh, const gptq_unit *
     for (int r = 0; r < mr; r++) {
         V_UNROLL
         for (int i = 0; i < words; i++)
-            if (GPTQ_HELD(mr, words))
-                held[r * words + i] = gptq_digits_of(nd, u, r, u->word + w + i);
+            if (GPTQ_HELD) held[r * words + i] = gptq_digits_of(nd, u, r, u->input / 8 + w + i);
     }
     for (; v + nv * VL <= u->n; v += nv * VL)
         gptq_vectors(mr, nd, words, nv, fresh, u, w, v, nv * VL, held, sum);
@@ -203,116 +194,22 @@ V_INLINE void gptq_step(int mr, int nd, int words, bool fresh, const gptq_unit *
     if (v < u->n) gptq_vectors(mr, nd, words, 1, fresh, u, w, v, u->n - v, held, sum);
 }
 
-/* Scales the sums of VL outputs, n of which exist, beginning with output v. digits: for each
- * row and digit the sum over the unit. */
-V_INLINE void gptq_scale(int mr, int nd, const gptq_unit *u, int64_t v, int64_t n,
-                         float digits[4][DIGITS], int32_t *sum)
-{
-    const vf zero = gptq_zeros(u->p, u->g, u->o + v, n),
-             scale = gptq_scales(u->p, u->g, u->o + v, n);
-    V_UNROLL
-    for (int r = 0; r < mr; r++) {
-        float *y = u->y + r * u->ldy + v;
-        vf all = {0};
-        V_UNROLL
-        for (int d = nd - 1; d >= 0; d--) {
-            const vf exact =
-                __builtin_convertvector(v_loadi(gptq_sum(sum, mr, nd, v, r, d)), vf) -
-                zero * digits[r][d];
-            all = d == nd - 1 ? exact : all * 256 + exact;
-        }
-        const vf s = scale * (u->x + r * u->ldx)->scale;
-        v_store_to(y, u->first ? all * s : v_fma(all, s, v_load_to(y, n)), n);
-    }
-}
-
-V_INLINE void gptq_scale_all(int mr, int nd, const gptq_unit *u, int32_t *sum)
-{
-    float digits[4][DIGITS];
-    int64_t v = 0;
-    V_UNROLL
-    for (int r = 0; r < mr; r++) {
-        V_UNROLL
-        for (int d = 0; d < nd; d++) {
-            digits[r][d] = 0;
-            for (int64_t w = 0; w < u->words; w += 4)
-                digits[r][d] += (u->x + r * u->ldx)->digit_sum[d][(u->word + w) / 4];
-        }
-    }
-    for (; v + VL <= u->n; v += VL)
-        gptq_scale(mr, nd, u, v, VL, digits, sum);
-    if (v < u->n) gptq_scale(mr, nd, u, v, u->n - v, digits, sum);
-}
-
 /* Multiplies mr = 1, 2 or 4 rows of nd digits. Words are read row by row, in the order
  * of memory. */
-V_INLINE void gptq_run(int mr, int nd, const gptq_unit *u, int32_t *sum)
+V_INLINE void gptq_run(int mr, int nd, const packed_unit *u, int32_t *sum)
 {
+    const int64_t words = u->inputs / 8;
     int64_t w = 0;
-    if (u->words >= STEP_WORDS) {
+    if (words >= STEP_WORDS) {
         gptq_step(mr, nd, STEP_WORDS, true, u, 0, sum);
-        for (w = STEP_WORDS; w + STEP_WORDS <= u->words; w += STEP_WORDS)
+        for (w = STEP_WORDS; w + STEP_WORDS <= words; w += STEP_WORDS)
             gptq_step(mr, nd, STEP_WORDS, false, u, w, sum);
     }
-    for (; w < u->words; w++)
+    for (; w < words; w++)
         if (w == 0)
             gptq_step(mr, nd, 1, true, u, w, sum);
         else
             gptq_step(mr, nd, 1, false, u, w, sum);
-    gptq_scale_all(mr, nd, u, sum);
-}
-
-/* Computes at most GPTQ_OUTPUTS / rows outputs; rows is 1, 2 or 4. */
-V_INLINE void gptq_outputs(int nd, const mf_stored_part *p, int64_t in, int64_t o0, int64_t n,
-                           int mr, const span *x, float *y, int64_t ldy)
-{
-    int32_t sum[DIGITS * GPTQ_OUTPUTS] __attribute__((aligned(64)));
-    const int64_t unit = p->group_size < SPAN ? p->group_size : SPAN,
-                  some = (GPTQ_AHEAD + n * 4 - 1) / (n * 4),
-                  ahead = (some + STEP_WORDS - 1) / STEP_WORDS * STEP_WORDS;
-    for (int64_t i = 0; i < in; i += unit) {
-        const int64_t g = i / p->group_size, end = i + unit < in ? i + unit : in;
-        const gptq_unit u = {.q = (const uint32_t *)p->data + i / 8 * p->rows + o0,
-                             .ldq = p->rows,
-                             .words = (end - i) / 8,
-                             .n = n,
-                             .ahead = ahead,
-                             .x = x + i / SPAN,
-                             .ldx = spans_of(in),
-                             .word = i % SPAN / 8,
-                             .p = p,
-                             .g = g,
-                             .o = o0,
-                             .y = y,
-                             .ldy = ldy,
-                             .first = i == 0};
-        if (mr == 1) gptq_run(1, nd, &u, sum);
-        if (mr == 2) gptq_run(2, nd, &u, sum);
-#if VL == 16
-        if (mr == 4) gptq_run(4, nd, &u, sum);
-#endif
-    }
-}
-
-V_INLINE void gptq_few_of(int nd, const mf_stored_part *p, int64_t in, int64_t o0, int64_t o1,
-                          int64_t rows, const span *x, float *y, int64_t ldy)
-{
-    for (int64_t r = 0, mr; r < rows; r += mr) {
-        mr = VL == 16 && rows - r >= 4 ? 4 : rows - r >= 2 ? 2 : 1;
-        const int64_t most = GPTQ_OUTPUTS / mr;
-        for (int64_t o = o0; o < o1; o += most)
-            gptq_outputs(nd, p, in, o, o1 - o < most ? o1 - o : most, (int)mr,
-                         x + r * spans_of(in), y + r * ldy + o - o0, ldy);
-    }
-}
-
-static void gptq_few(const mf_stored_part *p, int64_t in, int64_t o0, int64_t o1, int64_t rows,
-                     int nd, const span *x, float *y, int64_t ldy)
-{
-    if (nd == 2)
-        gptq_few_of(2, p, in, o0, o1, rows, x, y, ldy);
-    else
-        gptq_few_of(3, p, in, o0, o1, rows, x, y, ldy);
 }
 
 #endif

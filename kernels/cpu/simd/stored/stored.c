@@ -29,8 +29,8 @@ static int64_t min64(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* The functions of a type. few NULL: the type has digits. across: neighbouring outputs are
- * neighbours in memory. */
+/* The functions of a type; few: for parts that do not take digits. across: neighbouring outputs
+ * are neighbours in memory. */
 typedef struct way {
     stored_unpack *unpack;
     stored_few *few;
@@ -52,8 +52,8 @@ static const way ways[MF_STORED_TYPES] = {
     [MF_STORED_F32] = DENSE,
     [MF_STORED_BF16] = DENSE,
     [MF_STORED_F16] = DENSE,
-    [MF_STORED_GPTQ4] = {MF_SIMD(stored_unpack_gptq4), NULL, true},
-    [MF_STORED_MXFP4] = {MF_SIMD(stored_unpack_mxfp4), NULL, false},
+    [MF_STORED_GPTQ4] = {MF_SIMD(stored_unpack_gptq4), MF_SIMD(stored_few_gptq4), true},
+    [MF_STORED_MXFP4] = {MF_SIMD(stored_unpack_mxfp4), MF_SIMD(stored_few_mxfp4), false},
     [MF_STORED_F8_E4M3] = CODED,
     [MF_STORED_F8_E5M2] = CODED,
     [MF_STORED_INT4] = CODED,
@@ -223,29 +223,29 @@ static const float *floats_of(const mf_stored_gemm_args *g, int64_t r, int64_t n
     return room;
 }
 
-/* Whether few rows are multiplied by using only their digits. */
-static bool takes_digits(const mf_stored_part *p)
-{
-    return p->type == MF_STORED_MXFP4 ||
-           (p->type == MF_STORED_GPTQ4 && stored_gptq4_has_spans(p));
-}
+/* Rows of x as digits, for few rows. */
+typedef struct few_digits {
+    char *rows; /* [rows, size], or NULL */
+    int64_t size;
+    int nd;
+} few_digits;
 
-/* digits: the digits of row r0 and the following rows of x, `size` bytes each, or NULL. */
+/* all: digits of all rows of x. */
 static void few(const mf_stored_gemm_args *g, const mf_stored_part *p, int64_t e, int64_t r0,
-                int64_t r1, int64_t o0, int64_t o1, const char *digits, int64_t size)
+                int64_t r1, int64_t o0, int64_t o1, const few_digits *all)
 {
     float sum[STORED_FEW * WIDE], *room = ROOM_FOR(g, STORED_FEW);
+    const bool takes = MF_SIMD(stored_takes_digits)(p, g->w->in);
+    const int nd = stored_digits_of(p, g->bf16);
     for (int64_t r = r0; r < r1; r += STORED_FEW) {
         const int64_t n = min64(r1 - r, STORED_FEW);
         int64_t ldx = 0;
-        const char *d = digits ? digits + (r - r0) * size : NULL;
-        const float *x = d && takes_digits(p) ? NULL : floats_of(g, r, n, room, &ldx);
-        if (p->type == MF_STORED_GPTQ4)
-            MF_SIMD(stored_few_gptq4)(p, g->w->in, o0, o1, n, g->bf16, x, ldx, d, sum, WIDE);
-        else if (p->type == MF_STORED_MXFP4)
-            MF_SIMD(stored_few_mxfp4)(p, g->w->in, o0, o1, n, g->bf16, x, ldx, d, sum, WIDE);
+        const char *d = takes && all->rows && all->nd == nd ? all->rows + r * all->size : NULL;
+        const float *x = d ? NULL : floats_of(g, r, n, room, &ldx);
+        if (takes)
+            MF_SIMD(stored_few_digits)(p, g->w->in, o0, o1, n, nd, x, ldx, d, sum, WIDE);
         else
-            ways[p->type].few(p, g->w->in, o0, o1, n, x, ldx, sum, WIDE);
+            ways[p->type].few(p, g->w->in, o0, o1, n, g->bf16, x, ldx, sum, WIDE);
         for (int64_t i = 0; i < n; i++)
             put(g, p, e, r + i, o0, o1, sum + i * WIDE);
     }
@@ -307,7 +307,7 @@ static void forward(void *arg, int64_t t)
         const int64_t o1 = min64(o0 + c->unit, p->rows), r = rows_of(g, e, &end);
         if (!has_tiles(c, e)) continue;
         if (end - r <= FEW && !g->row)
-            few(g, p, e, r, end, o0, o1, NULL, 0);
+            few(g, p, e, r, end, o0, o1, &(few_digits){0});
         else
             many(g, p, e, r, end, o0, o1);
     }
@@ -331,8 +331,7 @@ typedef struct few_cut {
     cut all;
     int64_t each; /* number of tiles of a group */
     int64_t active;
-    char *digits; /* [rows, size] digits of all rows of x, or NULL */
-    int64_t size;
+    few_digits digits;
     int32_t group[ACTIVE];
 } few_cut;
 
@@ -344,8 +343,7 @@ static void few_tile(void *arg, int64_t t)
     int64_t o0, end;
     const mf_stored_part *p = &g->w->part[e * g->w->parts + part_at(&c->all, t % c->each, &o0)];
     const int64_t r = rows_of(g, e, &end);
-    few(g, p, e, r, end, o0, min64(o0 + c->all.unit, p->rows),
-        c->digits ? c->digits + r * c->size : NULL, c->size);
+    few(g, p, e, r, end, o0, min64(o0 + c->all.unit, p->rows), &c->digits);
 }
 
 static void digits_tile(void *arg, int64_t r)
@@ -354,7 +352,8 @@ static void digits_tile(void *arg, int64_t r)
     const mf_stored_gemm_args *g = c->all.g;
     int64_t ldx;
     MF_SIMD(stored_digits)
-    (g->w->in, g->bf16, floats_of(g, r, 1, ROOM_FOR(g, 1), &ldx), c->digits + r * c->size);
+    (g->w->in, c->digits.nd, floats_of(g, r, 1, ROOM_FOR(g, 1), &ldx),
+     c->digits.rows + r * c->digits.size);
 }
 
 static int64_t tiles_of(const mf_stored *w, int64_t unit)
@@ -381,9 +380,11 @@ static bool cut_few(const mf_stored_gemm_args *g, int64_t threads, bool amx, few
         c->group[c->active++] = (int32_t)e;
         if (end - r > most) most = end - r;
         for (int64_t q = 0; q < g->w->parts; q++) {
-            const mf_stored_type type = g->w->part[e * g->w->parts + q].type;
-            across = across || ways[type].across;
-            if (stored_has_digits(type)) c->size = MF_SIMD(stored_digits_size)(g->w->in);
+            const mf_stored_part *p = &g->w->part[e * g->w->parts + q];
+            const int nd = stored_digits_of(p, g->bf16);
+            across = across || ways[p->type].across;
+            if (MF_SIMD(stored_takes_digits)(p, g->w->in) && nd > c->digits.nd)
+                c->digits.nd = nd;
         }
     }
     if (across) c->all.unit = most > STORED_FEW ? MOST : WIDE;
@@ -396,10 +397,11 @@ static bool cut_few(const mf_stored_gemm_args *g, int64_t threads, bool amx, few
 static void run_few(const mf_kctx *x, few_cut *c)
 {
     const mf_stored_gemm_args *g = c->all.g;
-    const int64_t room = g->rows * c->size;
+    const int64_t size = MF_SIMD(stored_digits_size)(g->w->in), room = g->rows * size;
     zero_rest(g, 0, g->w->out);
-    if (room > 0 && room <= DIGITS_ROOM) {
-        c->digits = __builtin_alloca_with_align((size_t)room, 512);
+    if (c->digits.nd > 0 && room <= DIGITS_ROOM) {
+        c->digits.size = size;
+        c->digits.rows = __builtin_alloca_with_align((size_t)room, 512);
         if (g->rows == 1)
             digits_tile(c, 0);
         else
@@ -424,8 +426,7 @@ typedef struct many_cut {
 static bool all_have_spans(const mf_stored *w)
 {
     for (int64_t i = 0; i < w->groups * w->parts; i++)
-        if (w->part[i].type != MF_STORED_GPTQ4 || !stored_gptq4_has_spans(&w->part[i]))
-            return false;
+        if (w->part[i].type != MF_STORED_GPTQ4 || !stored_has_spans(&w->part[i])) return false;
     return true;
 }
 
@@ -587,40 +588,47 @@ void MF_SIMD(stored_gemm)(const mf_kctx *x, const mf_stored_gemm_args *g)
     x->parallel(tiles, g->back ? back : forward, &c);
 }
 
-/* Writes row `id` of the weight to y. Types with columns unpack the 32 rows around it; this is
- * acceptable, because their rows are looked up only for conversion to f32. */
-static void row_of(const mf_stored *w, int64_t id, float *y)
+/* Writes n neighbouring rows of part p, from its row o on, to y. Types with columns unpack the
+ * UNIT rows around them. */
+static void unpack_rows(const mf_stored_part *p, int64_t in, int64_t o, int64_t n, float *y)
 {
     float room[UNIT * UNIT] __attribute__((aligned(64)));
-    const mf_stored_part *p = w->part + id / w->out * w->parts;
-    const int64_t j = id % w->out;
-    while (j < p->first || j >= p->first + p->rows)
-        p++;
-    const int64_t at = j - p->first, half = p->rows / 2;
-    const int64_t o = !p->pairs ? at : at < half ? 2 * at : 2 * (at - half) + 1;
     const int64_t o0 = o / UNIT * UNIT, o1 = min64(o0 + UNIT, p->rows);
-    if (p->type <= MF_STORED_F16) {
-        MF_SIMD(stored_unpack_dense)(p, w->in, o, o + 1, 0, w->in, y, w->in);
+    if (!ways[p->type].across || o1 - o0 == n) {
+        unpack(p, in, o, o + n, 0, in, y, in);
         return;
     }
-    if (!ways[p->type].across && !stored_has_digits(p->type)) {
-        unpack(p, w->in, o, o + 1, 0, w->in, y, w->in);
-        return;
-    }
-    for (int64_t i = 0; i < w->in; i += UNIT) {
-        const int64_t n = min64(UNIT, w->in - i);
-        unpack(p, w->in, o0, o1, i, i + n, room, UNIT);
-        memcpy(y + i, room + (o - o0) * UNIT, (size_t)n * sizeof *y);
+    for (int64_t i = 0; i < in; i += UNIT) {
+        const int64_t some = min64(UNIT, in - i);
+        unpack(p, in, o0, o1, i, i + some, room, UNIT);
+        for (int64_t r = 0; r < n; r++)
+            memcpy(y + r * in + i, room + (o + r - o0) * UNIT, (size_t)some * sizeof *y);
     }
 }
 
-#define LOOKUPS 16
+#define LOOKUPS UNIT
 
+/* Rows that follow each other in a part are unpacked together, as far as UNIT allows. */
 static void look_up(void *arg, int64_t t)
 {
     const mf_stored_rows_args *l = arg;
-    for (int64_t r = t * LOOKUPS; r < min64((t + 1) * LOOKUPS, l->count); r++)
-        row_of(l->w, l->ids ? l->ids[r] : r, l->y + r * l->w->in);
+    const mf_stored *w = l->w;
+    const int64_t end = min64((t + 1) * LOOKUPS, l->count);
+    for (int64_t r = t * LOOKUPS, n; r < end; r += n) {
+        const int64_t id = l->ids ? l->ids[r] : r, j = id % w->out;
+        const mf_stored_part *p = w->part + id / w->out * w->parts;
+        while (j < p->first || j >= p->first + p->rows)
+            p++;
+        const int64_t at = j - p->first, half = p->rows / 2,
+                      o = !p->pairs   ? at
+                          : at < half ? 2 * at
+                                      : 2 * (at - half) + 1,
+                      most = p->pairs ? 1 : min64(UNIT - o % UNIT, p->rows - o);
+        n = 1;
+        while (n < most && r + n < end && (l->ids ? l->ids[r + n] : r + n) == id + n)
+            n++;
+        unpack_rows(p, w->in, o, n, l->y + r * w->in);
+    }
 }
 
 void MF_SIMD(stored_rows)(const mf_kctx *x, const mf_stored_rows_args *args)
