@@ -286,8 +286,8 @@ static void run_backward_of_nan(mf_kt *t)
     backward(t, &p, false, 0);
 }
 
-/* lse is too small for some queries. A score above lse counts as lse, so the weights of all keys
- * that these queries see are 1. */
+/* lse is too small for some queries. A score above lse counts as lse, so the weights of all
+ * keys that these queries see are 1. */
 static void run_backward_of_low_lse(mf_kt *t)
 {
     const attention_case two[] = {cases[1], cases[12]};
