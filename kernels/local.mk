@@ -57,14 +57,14 @@ CPU += kernels/cpu/table.c
 
 SIMD =
 SIMD += kernels/cpu/simd/adafactor.c
-SIMD += kernels/cpu/simd/attention.c
-SIMD += kernels/cpu/simd/attention_backward.c
+SIMD += kernels/cpu/simd/attention/attention.c
+SIMD += kernels/cpu/simd/attention/attention_backward.c
 SIMD += kernels/cpu/simd/cross_entropy.c
 SIMD += kernels/cpu/simd/dispatch.c
 SIMD += kernels/cpu/simd/embedding.c
 SIMD += kernels/cpu/simd/gemm/tile.c
 SIMD += kernels/cpu/simd/group_sum.c
-SIMD += kernels/cpu/simd/grouped_attention.c
+SIMD += kernels/cpu/simd/attention/grouped_attention.c
 SIMD += kernels/cpu/simd/linear_cross_entropy.c
 SIMD += kernels/cpu/simd/map.c
 SIMD += kernels/cpu/simd/map2.c
@@ -90,7 +90,7 @@ SIMD += kernels/cpu/simd/swiglu.c
 SIMD += kernels/cpu/simd/table.c
 
 SIMD_INC =
-SIMD_INC += kernels/cpu/simd/attention.h
+SIMD_INC += kernels/cpu/simd/attention/attention.h
 SIMD_INC += kernels/cpu/simd/gemm/small.h
 SIMD_INC += kernels/cpu/simd/lanes.h
 SIMD_INC += kernels/cpu/simd/gemm/amx_cost.h
@@ -125,6 +125,9 @@ SIMD_INC += kernels/cpu/simd/vec.h
 SIMD_INC += kernels/cpu/simd/vecmath.h
 
 PAIRS =
+PAIRS += kernels/cpu/simd/attention/attention_bf16.c
+PAIRS += kernels/cpu/simd/attention/attention_bf16.h
+PAIRS += kernels/cpu/simd/attention/attention_bf16_backward.c
 PAIRS += kernels/cpu/simd/gemm/engine_bf16.c
 PAIRS += kernels/cpu/simd/gemm/multiply_pairs.c
 PAIRS += kernels/cpu/simd/stored/gptq_many.c

@@ -2,11 +2,11 @@
  *
  * In a graph with the option bf16, gemms (MF_OP_GEMM) read bf16: the store's bf16 copy of a
  * parameter, or a cast of any other value. Their output is bf16, too, unless their attributes
- * request f32. Attention is treated as a gemm where this is faster, otherwise it reads f32
- * (MF_OP_ATTENTION). Other ops that accept bf16 read bf16 values without a cast, unless one of
- * the inputs that may be bf16 is f32. For all other ops bf16 is cast to f32. A value is cast
- * once for all ops that read it, except metrics. So an op never gets a type that it does not
- * accept, and code that adds ops, such as plugins, need not handle types. */
+ * request f32. Attention is treated as a gemm where this is faster, otherwise it reads f32, and
+ * its kernel may round to bf16 (MF_OP_ATTENTION). Other ops that accept bf16 read bf16 values
+ * without a cast, unless one of the inputs that may be bf16 is f32. For all other ops bf16 is
+ * cast to f32. A value is cast once for all ops that read it, except metrics. So an op never
+ * gets a type that it does not accept, and code that adds ops need not handle types. */
 #include "graph/third_party.h"
 #include "graph/internal.h"
 

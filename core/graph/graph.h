@@ -401,8 +401,9 @@ bool mf_graph_multiplies(const mf_graph *g, const struct mf_param *p);
 /* Flag in mf_opdef.flags of core's ops that marks attention. Its inputs in bf16_in are
  * converted to bf16 in graphs with the options bf16 and bf16_attention. They stay f32 if the
  * node is a metric, or if the keys are a cache of more than MF_BF16_CACHE positions for
- * each query. */
+ * each query. The attribute MF_AS_BF16 is set to whether its kernels may round to bf16. */
 #define MF_OP_ATTENTION (1u << 20)
+#define MF_AS_BF16      (MF_ATTR_INTS - 1)
 #define MF_BF16_CACHE   8
 /* Whether t is a parameter in stored form. */
 bool mf_tensor_is_stored(const mf_tensor *t);

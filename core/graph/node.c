@@ -274,6 +274,7 @@ mf_tensor *mf_graph_op(mf_graph *g, const mf_opdef *op, int n_in, mf_tensor *con
     d.scope = mf_graph_scope(g);
     d.n_in = n_in;
     if (attr) d.attr = *attr;
+    if (op->flags & MF_OP_ATTENTION) d.attr.i[MF_AS_BF16] = g->bf16 && !g->metrics;
     if (g->finished) {
         REFUSE(&d, MF_EINVAL, "the graph is finished: nothing can be added");
         return NULL;

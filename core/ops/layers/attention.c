@@ -5,7 +5,7 @@
  *   attr: i0 B, i1 heads, i2 kv_heads, i3 causal, i4 window (0: none; else a query attends to
  *   the last `window` keys up to its own position), i5 since: there is one more input, the
  *   first key of each query, [B T] i32, not decreasing within a sequence; f0 scale
- *   q, k, v f32; on devices that have such kernels also bf16 (MF_OP_ATTENTION)
+ *   q, k, v f32 (MF_AS_BF16: may be rounded), or bf16 where kernels exist (MF_OP_ATTENTION)
  *   -> y [B T, heads hd] of their type, lse [B T, heads] = ln sum e^score
  *
  * The matrix of scores is never stored. The backward pass recomputes the scores block by block
@@ -19,12 +19,6 @@ enum { Q, K, V, MASK, KV_LEN, FIRST }; /* inputs of forward; FIRST with SINCE */
 enum { Y, LSE, DY, DLSE };             /* further inputs of backward */
 enum { BATCH, HEADS, KV_HEADS, CAUSAL, WINDOW, SINCE, SCALE = 0 }; /* attributes */
 
-/* Returns the number of inputs of forward. */
-static int inputs_of(const mf_attr *attr)
-{
-    return attr->i[SINCE] ? FIRST + 1 : FIRST;
-}
-
 static mf_attention_args args_of(const mf_view *in, const mf_attr *attr)
 {
     int64_t batch = attr->i[BATCH], heads = attr->i[HEADS], kv_heads = attr->i[KV_HEADS];
@@ -32,6 +26,7 @@ static mf_attention_args args_of(const mf_view *in, const mf_attr *attr)
     mf_shape q = in[Q].shape;
     int64_t hd = q.dim[1] / (packed ? heads + 2 * kv_heads : heads);
     mf_attention_args p = {.bf16 = in[Q].dtype == MF_BF16,
+                           .as_bf16 = attr->i[MF_AS_BF16] != 0,
                            .batch = batch,
                            .t = q.dim[0] / batch,
                            .s = (packed ? q : in[K].shape).dim[0] / batch,
@@ -51,7 +46,7 @@ static int infer_sizes(mf_infer *in)
 {
     char text[MF_SHAPE_TEXT];
     if (mf_infer_attr(in, SINCE, "since", 0, in->attr->i[WINDOW] == 0) ||
-        mf_infer_inputs(in, inputs_of(in->attr)) ||
+        mf_infer_inputs(in, FIRST + (int)in->attr->i[SINCE]) ||
         mf_infer_tensor(in, Q, "q", mf_infer_float(in, Q), 2, 2) ||
         mf_infer_attr(in, BATCH, "batch", 1, INT32_MAX) ||
         mf_infer_attr(in, HEADS, "heads", 1, INT32_MAX) ||
@@ -143,7 +138,7 @@ static int attention_backward(const mf_call *call)
 {
     const mf_kctx x = mf_call_kctx(call);
     mf_attention_args p = bind(call);
-    const int at = inputs_of(call->attr);
+    const int at = FIRST + (int)call->attr->i[SINCE]; /* the number of inputs of forward */
     if (!call->in[at + DY].data)
         return call->fail(call, MF_ENOGRAD, "expected a gradient of y, found one of lse alone");
     p.y = call->in[at + Y].data;

@@ -87,6 +87,7 @@ static mf_grouped_attention_args args_of(const mf_call *call)
                                        .head_dim = q.dim[1] / a->i[MF_ATTEND_HEADS],
                                        .own = a->i[MF_ATTEND_OWN] != 0,
                                        .causal = a->i[MF_ATTEND_CAUSAL] != 0,
+                                       .as_bf16 = a->i[MF_AS_BF16] != 0,
                                        .scale = (float)a->f[MF_ATTEND_SCALE],
                                        .offset = mf_call_i32(call, MF_ATTEND_OFFSET),
                                        .token = mf_call_i32(call, MF_ATTEND_TOKEN),
@@ -123,6 +124,7 @@ static int grouped_backward(const mf_call *call)
 
 const mf_opdef mf_op_grouped_attention = {
     .size = sizeof(mf_opdef),
+    .flags = MF_OP_ATTENTION,
     .name = "grouped_attention",
     .formula = "y = softmax(scale q k_e^T) v_e for the rows of expert e",
     .infer = grouped_infer,

@@ -340,6 +340,7 @@ static mf_dtype keys_of(int room, bool prefers, bool metric)
     ck_assert_ptr_nonnull(y);
     const mf_dtype type = g->nodes[y->node]->in[1]->dtype;
     ck_assert_int_eq(g->nodes[y->node]->in[0]->dtype, type);
+    ck_assert_int_eq(g->nodes[y->node]->attr.i[MF_AS_BF16], !metric);
     ck_assert_int_eq(y->dtype, type);
     mf_graph_free(g);
     mf_store_free(store);

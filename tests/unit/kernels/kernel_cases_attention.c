@@ -1,4 +1,5 @@
-/* Cases of check_kernels: attention of bf16. A device may have special kernels for it.
+/* Cases of check_kernels: attention of bf16, and of f32 that may be rounded to bf16. A device
+ * or an instruction set may have special kernels for them. The numbers of both are bf16.
  *
  * Bounds: a kernel may round weights, gradients of scores and results to bf16, each by at most
  * 2^-9 of the value. A result is a sum over keys or queries. So the first rounding adds an
@@ -59,37 +60,56 @@ static const attention_case cases[] = {
     {2, 80, 80, 2, 1, 16, 0, CAUSAL | PACKED | KV_LEN | SINCE, .25f},
     {1, 128, 128, 2, 1, 8, 0, FIRST, .25f},
     {1, 128, 128, 2, 1, 8, 0, LATE, .25f},
-    {1, 260, 260, 1, 1, 136, 200, CAUSAL, .125f}};
+    {1, 260, 260, 1, 1, 136, 200, CAUSAL, .125f},
+    {1, 333, 401, 4, 1, 24, 75, CAUSAL, .25f},
+    {2, 261, 261, 3, 1, 7, 0, CAUSAL | PACKED | SINCE, .25f},
+    {1, 100, 140, 3, 1, 576, 0, CAUSAL, .0625f}};
 enum { CASES = sizeof cases / sizeof *cases };
 
-/* Numbers of kt_f32 as bf16. The return type is float *, because the kernel's arguments have
- * this type. */
-static float *bf16s(mf_kt *t, int64_t n)
+/* Numbers of kt_f32 as bf16, or rounded to bf16. The return type is float *, because the
+ * kernel's arguments have this type. */
+static float *numbers(mf_kt *t, const mf_attention_args *p, int64_t n)
 {
     float *from = kt_f32(t, n);
     mf_bf16 *to = kt_work(t, (size_t)n * sizeof *to);
     MF_RUN(&mf_kernels_ref, t->x, cast, .n = n, .from = MF_CAST_F32, .to = MF_CAST_BF16,
            .in = from, .out = to);
-    return (float *)(void *)to;
+    if (p->bf16) return (float *)(void *)to;
+    MF_RUN(&mf_kernels_ref, t->x, cast, .n = n, .from = MF_CAST_BF16, .to = MF_CAST_F32,
+           .in = to, .out = from);
+    return from;
 }
 
-/* Element i of an array of bf16. */
-static float *at(const float *p, int64_t i)
+/* Element i of an array. */
+static float *at(const mf_attention_args *p, const float *from, int64_t i)
 {
-    return (float *)(void *)((mf_bf16 *)(uintptr_t)p + i);
+    const int64_t size = p->bf16 ? sizeof(mf_bf16) : sizeof(float);
+    return (float *)(void *)((char *)(uintptr_t)from + i * size);
+}
+
+static void put_nan(const mf_attention_args *p, const float *to, int64_t i)
+{
+    if (p->bf16)
+        *(mf_bf16 *)(void *)at(p, to, i) = 0x7fc0;
+    else
+        *at(p, to, i) = NAN;
 }
 
 /* Adds the output of a kernel to the results, as f32. */
-static void give(mf_kt *t, int64_t n, const float *from)
+static void give(mf_kt *t, const mf_attention_args *p, int64_t n, const float *from)
 {
-    MF_RUN(&mf_kernels_ref, t->x, cast, .n = n, .from = MF_CAST_BF16, .to = MF_CAST_F32,
-           .in = from, .out = kt_result(t, n));
+    MF_RUN(&mf_kernels_ref, t->x, cast, .n = n, .from = p->bf16 ? MF_CAST_BF16 : MF_CAST_F32,
+           .to = MF_CAST_F32, .in = from, .out = kt_result(t, n));
 }
 
-static mf_attention_args args_of(mf_kt *t, const attention_case *c)
+/* Returns the arguments of the variant's case of n cases: first all with bf16, then all with
+ * as_bf16. */
+static mf_attention_args args_of(mf_kt *t, const attention_case *list, int n)
 {
+    const attention_case *c = &list[t->variant % n];
     const int64_t width = (c->heads + 2 * c->kv_heads) * c->head_dim;
-    mf_attention_args p = {.bf16 = true,
+    mf_attention_args p = {.bf16 = t->variant < n,
+                           .as_bf16 = t->variant >= n,
                            .batch = c->batch,
                            .t = c->t,
                            .s = c->s,
@@ -100,15 +120,15 @@ static mf_attention_args args_of(mf_kt *t, const attention_case *c)
                            .window = c->window,
                            .scale = c->scale};
     if (c->how & PACKED) {
-        p.q = bf16s(t, p.batch * p.t * width);
-        p.k = at(p.q, p.heads * p.head_dim), p.v = at(p.k, p.kv_heads * p.head_dim);
+        p.q = numbers(t, &p, p.batch * p.t * width);
+        p.k = at(&p, p.q, p.heads * p.head_dim), p.v = at(&p, p.k, p.kv_heads * p.head_dim);
         p.ldq = p.ldk = p.ldv = width;
     } else {
         p.ldq = p.heads * p.head_dim + 8, p.ldk = p.kv_heads * p.head_dim + 16;
         p.ldv = p.kv_heads * p.head_dim;
-        p.q = bf16s(t, p.batch * p.t * p.ldq);
-        p.k = bf16s(t, p.batch * p.s * p.ldk);
-        p.v = bf16s(t, p.batch * p.s * p.ldv);
+        p.q = numbers(t, &p, p.batch * p.t * p.ldq);
+        p.k = numbers(t, &p, p.batch * p.s * p.ldk);
+        p.v = numbers(t, &p, p.batch * p.s * p.ldv);
     }
     /* masks all keys of the first of several sequences, and some keys of the others */
     if (c->how & MASK) {
@@ -148,55 +168,62 @@ static mf_attention_args args_of(mf_kt *t, const attention_case *c)
 static void forward(mf_kt *t, mf_attention_args *p, bool lse)
 {
     const int64_t n = p->batch * p->t * p->heads;
-    p->y = bf16s(t, n * p->head_dim);
+    p->y = numbers(t, p, n * p->head_dim);
     if (lse) p->lse = kt_result(t, n);
     t->k->attention(t->x, p);
-    give(t, n * p->head_dim, p->y);
+    give(t, p, n * p->head_dim, p->y);
 }
 
+enum { LOW_LSE = 8 };
+
 /* Compares gradients for a y that ref computes. without: its bits 1, 2 and 4 mean that dq, dk
- * and dv are not requested. */
+ * and dv are not requested; LOW_LSE lowers lse of some queries. */
 static void backward(mf_kt *t, mf_attention_args *p, bool dlse, unsigned without)
 {
     const int64_t n = p->batch * p->t * p->heads;
-    const bool packed = p->k == at(p->q, p->heads * p->head_dim);
-    p->dy = bf16s(t, n * p->head_dim), p->y = bf16s(t, n * p->head_dim);
+    const bool packed = p->k == at(p, p->q, p->heads * p->head_dim);
+    p->dy = numbers(t, p, n * p->head_dim), p->y = numbers(t, p, n * p->head_dim);
     p->lse = kt_f32(t, n);
     if (dlse) p->dlse = kt_f32(t, n);
     mf_kernels_ref.attention(t->x, p);
-    float *dq = bf16s(t, p->batch * p->t * p->ldq), *dk = NULL, *dv = NULL;
+    for (int64_t i = 0; i < n && without & LOW_LSE; i += 5)
+        p->lse[i] -= 1000;
+    float *dq = numbers(t, p, p->batch * p->t * p->ldq), *dk = NULL, *dv = NULL;
     if (!packed)
-        dk = bf16s(t, p->batch * p->s * p->ldk), dv = bf16s(t, p->batch * p->s * p->ldv);
+        dk = numbers(t, p, p->batch * p->s * p->ldk),
+        dv = numbers(t, p, p->batch * p->s * p->ldv);
     p->dq = without & 1 ? NULL : dq;
-    p->dk = without & 2 ? NULL : packed ? at(dq, p->heads * p->head_dim) : dk;
-    p->dv = without & 4 ? NULL : packed ? at(dq, (p->heads + p->kv_heads) * p->head_dim) : dv;
+    p->dk = without & 2 ? NULL : packed ? at(p, dq, p->heads * p->head_dim) : dk;
+    p->dv = without & 4 ? NULL
+            : packed    ? at(p, dq, (p->heads + p->kv_heads) * p->head_dim)
+                        : dv;
     t->k->attention_backward(t->x, p);
-    give(t, p->batch * p->t * p->ldq, dq);
+    give(t, p, p->batch * p->t * p->ldq, dq);
     if (packed) return;
-    give(t, p->batch * p->s * p->ldk, dk);
-    give(t, p->batch * p->s * p->ldv, dv);
+    give(t, p, p->batch * p->s * p->ldk, dk);
+    give(t, p, p->batch * p->s * p->ldv, dv);
 }
 
 static void run_attention(mf_kt *t)
 {
-    mf_attention_args p = args_of(t, &cases[t->variant]);
-    forward(t, &p, t->variant != 3);
+    mf_attention_args p = args_of(t, cases, CASES);
+    forward(t, &p, t->variant % CASES != 3);
 }
 
 /* Compares only ln sum e^score, which is never rounded to bf16. */
 static void run_lse(mf_kt *t)
 {
-    mf_attention_args p = args_of(t, &cases[t->variant]);
+    mf_attention_args p = args_of(t, cases, CASES);
     const int64_t n = p.batch * p.t * p.heads;
-    p.y = bf16s(t, n * p.head_dim), p.lse = kt_result(t, n);
+    p.y = numbers(t, &p, n * p.head_dim), p.lse = kt_result(t, n);
     t->k->attention(t->x, &p);
 }
 
 static void run_attention_backward(mf_kt *t)
 {
     static const unsigned without[] = {0, 0, 1, 2, 0, 6, 4};
-    mf_attention_args p = args_of(t, &cases[t->variant]);
-    backward(t, &p, t->variant % 2 == 0, without[t->variant % 7]);
+    mf_attention_args p = args_of(t, cases, CASES);
+    backward(t, &p, t->variant % 2 == 0, without[t->variant % CASES % 7]);
 }
 
 /* Each query sees only its own key, whose weight is 1. Heads share keys. */
@@ -210,21 +237,22 @@ static const attention_case even[] = {{2, 70, 16, 4, 2, 16, 0, 0, .25f},
 
 static void run_alone(mf_kt *t)
 {
-    mf_attention_args p = args_of(t, &alone[t->variant]);
+    mf_attention_args p = args_of(t, alone, 3);
     forward(t, &p, false);
 }
 
 static void run_alone_backward(mf_kt *t)
 {
-    mf_attention_args p = args_of(t, &alone[t->variant]);
+    mf_attention_args p = args_of(t, alone, 3);
     backward(t, &p, false, 0);
 }
 
 static void run_even(mf_kt *t)
 {
-    mf_attention_args p = args_of(t, &even[t->variant]);
+    mf_attention_args p = args_of(t, even, 3);
     for (int64_t i = 1; i < p.batch * p.s; i++)
-        memcpy(at(p.k, i * p.ldk), p.k, (size_t)(p.kv_heads * p.head_dim) * sizeof(mf_bf16));
+        memcpy(at(&p, p.k, i * p.ldk), p.k,
+               (size_t)((char *)at(&p, p.k, p.kv_heads * p.head_dim) - (char *)p.k));
     forward(t, &p, false);
 }
 
@@ -232,28 +260,39 @@ static void run_even(mf_kt *t)
 static void run_nan_beside(mf_kt *t)
 {
     static const attention_case c = {1, 200, 200, 2, 2, 40, 0, CAUSAL | PACKED, .25f};
-    mf_attention_args p = args_of(t, &c);
+    mf_attention_args p = args_of(t, &c, 1);
     for (int64_t i = 0; i < p.s; i++)
-        *(mf_bf16 *)(void *)at(p.k, i * p.ldk + c.head_dim) = 0x7fc0;
+        put_nan(&p, p.k, i * p.ldk + c.head_dim);
     forward(t, &p, true);
 }
 
 /* A query with a NaN has only NaN results; no other query has any. */
 static void run_of_nan(mf_kt *t)
 {
-    mf_attention_args p = args_of(t, &cases[t->variant == 0 ? 1 : 7]);
-    *(mf_bf16 *)(void *)at(p.q, 30 * p.ldq + 5) = 0x7fc0;
+    const attention_case two[] = {cases[1], cases[7]};
+    mf_attention_args p = args_of(t, two, 2);
+    put_nan(&p, p.q, 30 * p.ldq + 5);
     forward(t, &p, true);
 }
 
 /* The value of a hidden key is NaN. No gradient may be affected. */
 static void run_backward_of_nan(mf_kt *t)
 {
-    mf_attention_args p = args_of(t, &cases[t->variant == 0 ? 5 : 13]);
-    const int64_t key = t->variant == 0 ? 61 : p.s + 61;
-    *(mf_bf16 *)(void *)at(p.v, key * p.ldv + 5) = 0x7fc0;
+    const attention_case two[] = {cases[5], cases[13]};
+    mf_attention_args p = args_of(t, two, 2);
+    const int64_t key = t->variant % 2 == 0 ? 61 : p.s + 61;
+    put_nan(&p, p.v, key * p.ldv + 5);
     ((float *)(uintptr_t)p.mask)[key] = 0;
     backward(t, &p, false, 0);
+}
+
+/* lse is too small for some queries. A score above lse counts as lse, so the weights of all
+ * keys that these queries see are 1. */
+static void run_backward_of_low_lse(mf_kt *t)
+{
+    const attention_case two[] = {cases[1], cases[12]};
+    mf_attention_args p = args_of(t, two, 2);
+    backward(t, &p, false, LOW_LSE);
 }
 
 static void run_cache_append(mf_kt *t)
@@ -268,15 +307,16 @@ static void run_cache_append(mf_kt *t)
 }
 
 const mf_kernel_row mf_kernel_cases_attention[] = {
-    {"attention", run_attention, CASES, false, 8e-3},
-    {"attention", run_lse, CASES, false, 2e-6},
-    {"attention", run_alone, 3, true, 8e-3},
-    {"attention", run_even, 3, true, 8e-3},
-    {"attention", run_of_nan, 2, false, 8e-3},
-    {"attention", run_nan_beside, 1, false, 8e-3},
-    {"attention_backward", run_attention_backward, CASES, false, 8e-3},
-    {"attention_backward", run_backward_of_nan, 2, false, 8e-3},
-    {"attention_backward", run_alone_backward, 3, true, 8e-3},
+    {"attention", run_attention, 2 * CASES, false, 8e-3},
+    {"attention", run_lse, 2 * CASES, false, 2e-6},
+    {"attention", run_alone, 6, true, 8e-3},
+    {"attention", run_even, 6, true, 8e-3},
+    {"attention", run_of_nan, 4, false, 8e-3},
+    {"attention", run_nan_beside, 2, false, 8e-3},
+    {"attention_backward", run_attention_backward, 2 * CASES, false, 8e-3},
+    {"attention_backward", run_backward_of_nan, 4, false, 8e-3},
+    {"attention_backward", run_backward_of_low_lse, 4, false, 8e-3},
+    {"attention_backward", run_alone_backward, 6, true, 8e-3},
     {"cache_append", run_cache_append, 3, true, 0},
     {0},
 };

@@ -396,9 +396,10 @@ static void run_adamw_ranges(mf_kt *t)
     float *one[3];
     mf_bf16 *copy = bf16s(t, n), *copy_one = bf16s(t, n);
     for (int i = 0; i < 3; i++)
-        one[i] = memcpy(kt_work(t, (size_t)n * 4), i == 0   ? value
-                                                   : i == 1 ? m
-                                                            : v,
+        one[i] = memcpy(kt_work(t, (size_t)n * 4),
+                        i == 0   ? value
+                        : i == 1 ? m
+                                 : v,
                         (size_t)n * 4);
     memcpy(copy_one, copy, (size_t)n * sizeof *copy);
     mf_adamw_args a = {.count = count,

@@ -317,9 +317,8 @@ static void head(mf_kt *t, bool as_bf16)
                                          .row_loss = kt_result(t, rows)};
     if (dx) args.dx = kt_result(t, rows * d);
     if (dx && apart) args.dbias = kt_result(t, vocab);
-    args.work = kt_work(
-        t,
-        mf_linear_cross_entropy_work(rows, d, vocab, MF_CAST_F32, 0, dx, args.dbias != NULL));
+    args.work = kt_work(t, mf_linear_cross_entropy_work(rows, d, vocab, MF_CAST_F32, 0, dx,
+                                                        args.dbias != NULL));
     t->k->linear_cross_entropy(t->x, &args);
 }
 

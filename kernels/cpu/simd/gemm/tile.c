@@ -226,14 +226,24 @@ static const float *number(const gemm_side *s, int64_t i, int64_t p)
 
 #define FEW_PAIRS 8
 
+/* On Intel's processors the instruction takes four times as long as an f32 instruction
+ * (measured). */
+bool MF_SIMD(pairs_pay)(void)
+{
 #if defined(MF_HAVE_AVX512BF16)
-/* Whether it is faster to multiply pairs of bf16 directly. On Intel's processors such an
- * instruction takes four times as long as an f32 instruction (measured), so this is faster only
- * if memory limits the speed. */
+    return __builtin_cpu_supports("avx512bf16") && !__builtin_cpu_is("intel");
+#else
+    return false;
+#endif
+}
+
+#if defined(MF_HAVE_AVX512BF16)
+/* Whether it is faster to multiply pairs of bf16 directly: always, or if memory limits
+ * the speed. */
 static bool pairs_pay(const gemm_tile *b)
 {
-    if (!__builtin_cpu_supports("avx512bf16")) return false;
-    return b->rows <= FEW_PAIRS || !__builtin_cpu_is("intel");
+    return MF_SIMD(pairs_pay)() ||
+           (b->rows <= FEW_PAIRS && __builtin_cpu_supports("avx512bf16"));
 }
 #endif
 

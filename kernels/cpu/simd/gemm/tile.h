@@ -60,6 +60,9 @@ int64_t MF_SIMD(gemm_lanes)(int64_t k);
  * on a processor with these instructions. */
 void MF_SIMD(gemm_tile_bf16)(const gemm_tile *b);
 
+/* Whether this processor multiplies pairs of bf16 faster than twice as many f32. */
+bool MF_SIMD(pairs_pay)(void);
+
 /* Computes a tile with matrix registers (amx.c). Returns false and does nothing in unsupported
  * cases. The function is defined only with MF_HAVE_AMX. */
 bool MF_SIMD(gemm_tile_amx)(const gemm_tile *b);

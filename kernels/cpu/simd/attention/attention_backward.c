@@ -1,7 +1,7 @@
 /* attention_backward.c: the gradient of attention, by blocks (Dao 2023, algorithm 2). A tile is
  * one key head of one sequence with all its query heads, so one thread sums each gradient, in a
  * fixed order. */
-#include "kernels/cpu/simd/attention.h"
+#include "kernels/cpu/simd/attention/attention.h"
 
 /* Values of one block of queries that are the same for all blocks of keys. */
 typedef struct queries {
@@ -11,36 +11,6 @@ typedef struct queries {
     float *turned_q, *turned_dy;
     float lse[QUERIES], delta[QUERIES]; /* delta: dy . y - dlse */
 } queries;
-
-/* delta [QUERIES] = dy . y of each row. VL rows are computed at a time, so that their sums
- * across lanes are computed together. */
-static void row_dots(int64_t rows, int64_t n, const float *dy, const float *y, int64_t ld,
-                     float *delta)
-{
-    int64_t t = 0;
-#if VL == 16
-    for (; t + VL <= rows && n % VL == 0; t += VL) {
-        vf s[VL];
-        for (int i = 0; i < VL; i++) {
-            const float *a = dy + (t + i) * ld, *b = y + (t + i) * ld;
-            s[i] = v_load(a) * v_load(b);
-            for (int64_t j = VL; j < n; j += VL)
-                s[i] = v_fma(v_load(a + j), v_load(b + j), s[i]);
-        }
-        V_UNROLL
-        for (int w = 1; w < VL; w *= 2) {
-            V_UNROLL
-            for (int i = 0; i < VL; i += 2 * w) {
-                block_swap(w, &s[i], &s[i + w]);
-                s[i] += s[i + w];
-            }
-        }
-        v_store(delta + t, s[0]);
-    }
-#endif
-    for (; t < rows; t++)
-        delta[t] = v_dot(n, dy + t * ld, y + t * ld);
-}
 
 static void load_queries(const mf_attention_args *p, int64_t b, int64_t h, int64_t t0,
                          queries *c)
@@ -55,14 +25,7 @@ static void load_queries(const mf_attention_args *p, int64_t b, int64_t h, int64
     c->dq = p->dq != NULL ? p->dq + row * p->ldq + h * hd : NULL;
     block_turn(c->nt, hd, p->scale, c->q, p->ldq, c->turned_q, QUERIES);
     block_turn(c->nt, hd, 1, c->dy, ldy, c->turned_dy, QUERIES);
-    row_dots(c->nt, hd, c->dy, p->y + row * ldy + h * hd, ldy, c->delta);
-    for (int64_t t = 0; t < QUERIES; t++) {
-        c->lse[t] = t < c->nt ? p->lse[(row + t) * p->heads + h] : 0;
-        if (t >= c->nt)
-            c->delta[t] = 0;
-        else if (p->dlse != NULL)
-            c->delta[t] -= p->dlse[(row + t) * p->heads + h];
-    }
+    attention_statistics(p, b, h, t0, c->nt, c->lse, c->delta);
 }
 
 /* For the VL queries of one vector: replaces scores by weights w = e^(score - lse), and
@@ -95,9 +58,10 @@ static void backward_block(const mf_attention_args *p, const queries *c)
     for (int64_t t = 0; t < c->nt && begin == end && c->dq != NULL; t++)
         memset(c->dq + t * p->ldq, 0, (size_t)hd * sizeof(float));
     for (int64_t s0 = begin; s0 < end; s0 += KEYS) {
-        int64_t ns = attention_min(end - s0, KEYS), at = c->b * p->s + s0;
+        int64_t from = s0 + attention_skip(p, c->b, c->t0, s0), at = c->b * p->s + from;
+        int64_t ns = attention_min(end, s0 + KEYS) - from;
         int64_t k = at * p->ldk + kv * hd, v = at * p->ldv + kv * hd;
-        attention_views view = attention_look_all(p, c->b, c->t0, c->nt, s0, ns);
+        attention_views view = attention_look_all(p, c->b, c->t0, c->nt, from, ns);
         attention_scores(&view, hd, p->k + k, p->ldk, c->turned_q, w);
         attention_scores(&view, hd, p->v + v, p->ldv, c->turned_dy, dw);
         for (int i = 0; i < view.n; i++)
@@ -153,6 +117,12 @@ void MF_SIMD(attention_backward)(const mf_kctx *x, const mf_attention_args *args
         mf_kernels_ref.attention_backward(x, args);
         return;
     }
+#if defined(MF_HAVE_AVX512BF16)
+    if (attention_by_pairs(args)) {
+        MF_SIMD(attention_bf16_backward)(x, args);
+        return;
+    }
+#endif
     mf_attention_args p = *args;
     x->parallel(p.batch * p.kv_heads, p.head_dim <= SHORT ? short_tile : wide_tile, &p);
 }

@@ -2,13 +2,11 @@
  * algorithm 1). Over blocks of keys each query keeps its largest score m, the sum l of
  * e^(score - m), and the sum y of e^(score - m) v, which is divided by l at the end. A tile is
  * a block of queries of one head. */
-#include "kernels/cpu/simd/attention.h"
+#include "kernels/cpu/simd/attention/attention.h"
 #include "kernels/cpu/library.h"
 #include "kernels/cpu/simd/vecmath.h"
 
-/* up to this number of queries, scores are [queries,keys] and k, v are read once */
-#define FEW_QUERIES 8
-#define FEW_KEYS    512
+#define FEW_KEYS 512
 
 typedef struct attention {
     const mf_attention_args *args;
@@ -33,28 +31,12 @@ static void finish(const mf_attention_args *p, int64_t row, int64_t h, float m, 
 
 /* ---- many queries ---- */
 
-/* Returns the largest of m and n scores per lane. It uses four chains, because a single chain
- * would wait for each of its results. */
-V_INLINE vf largest(int64_t n, const float *score, vf m)
-{
-    vf most[4] = {m, m, m, m};
-    int64_t s = 0;
-    for (; s + 4 <= n; s += 4) {
-        V_UNROLL
-        for (int i = 0; i < 4; i++)
-            most[i] = v_max(most[i], v_load(score + (s + i) * QUERIES));
-    }
-    for (; s < n; s++)
-        most[0] = v_max(most[0], v_load(score + s * QUERIES));
-    return v_max(v_max(most[0], most[1]), v_max(most[2], most[3]));
-}
-
 /* Processes a block of scores [keys, QUERIES] for the VL queries of one vector: replaces scores
  * by e^(score - m) and updates m and l. Returns the factor by which y must be multiplied. */
 V_INLINE vf take_columns(attention_view v, const float *mask, float *score, vf *m, vf *l)
 {
     attention_hide(v, mask, score);
-    vf max = largest(v.some, score, *m), sum = {0}, shift = attention_shift(max);
+    vf max = attention_largest(v.some, score, *m), sum = {0}, shift = attention_shift(max);
     for (int64_t s = 0; s < v.some; s++) {
         vf e = v_exp_low(v_load(score + s * QUERIES) - shift);
         v_store(score + s * QUERIES, e);
@@ -85,8 +67,9 @@ V_INLINE void many(const attention *job, int64_t tile, float *turned)
     for (int64_t t = 0; t < nt && begin == end; t++)
         memset(y + t * ldy, 0, (size_t)hd * sizeof(float));
     for (int64_t s0 = begin; s0 < end; s0 += KEYS) {
-        int64_t ns = attention_min(end - s0, KEYS), at = b * p->s + s0;
-        attention_views v = attention_look_all(p, b, t0, nt, s0, ns);
+        int64_t from = s0 + attention_skip(p, b, t0, s0), at = b * p->s + from;
+        int64_t ns = attention_min(end, s0 + KEYS) - from;
+        attention_views v = attention_look_all(p, b, t0, nt, from, ns);
         attention_scores(&v, hd, p->k + at * p->ldk + kv * hd, p->ldk, turned, score);
         for (int i = 0; i < v.n; i++) {
             int64_t t = i * VL;
@@ -239,6 +222,12 @@ void MF_SIMD(attention)(const mf_kctx *x, const mf_attention_args *args)
         mf_kernels_ref.attention(x, args);
         return;
     }
+#if defined(MF_HAVE_AVX512BF16)
+    if (attention_by_pairs(args)) {
+        MF_SIMD(attention_bf16)(x, args);
+        return;
+    }
+#endif
     attention job = {args, (args->t + QUERIES - 1) / QUERIES};
     if (args->t <= FEW_QUERIES)
         x->parallel(args->batch * args->heads, few_tile, &job);

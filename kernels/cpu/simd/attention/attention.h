@@ -8,13 +8,27 @@
 #define MF_SIMD_ATTENTION_H
 
 #include "kernels/cpu/simd/gemm/small.h"
+#include "kernels/cpu/simd/gemm/tile.h"
 #include "kernels/cpu/simd/simd.h"
 #include "kernels/cpu/simd/vec.h"
 
 #define QUERIES BLOCK_LINE /* queries per block, a multiple of VL */
 #define KEYS    64
-#define VECTORS (QUERIES / VL)
-#define SHORT   64 /* largest size of a short head */
+/* up to this number of queries, scores are [queries,keys] and k, v are read once */
+#define FEW_QUERIES 8
+#define VECTORS     (QUERIES / VL)
+#define SHORT       64 /* largest size of a short head */
+
+/* Attention and its gradient for args->as_bf16. The functions are defined only with
+ * MF_HAVE_AVX512BF16, and may be called only on a processor with these instructions. */
+void MF_SIMD(attention_bf16)(const mf_kctx *x, const mf_attention_args *args);
+void MF_SIMD(attention_bf16_backward)(const mf_kctx *x, const mf_attention_args *args);
+
+/* Whether these functions compute a call. */
+static inline bool attention_by_pairs(const mf_attention_args *p)
+{
+    return p->as_bf16 && p->t > FEW_QUERIES && MF_SIMD(pairs_pay)();
+}
 
 static inline int64_t attention_min(int64_t a, int64_t b)
 {
@@ -42,6 +56,14 @@ static inline int64_t attention_first(const mf_attention_args *p, int64_t b, int
     if (p->since != NULL) return p->since[b * p->t + t];
     int64_t first = attention_length(p, b) - p->t + t - p->window + 1;
     return p->window == 0 || first < 0 ? 0 : first;
+}
+
+/* Returns how many keys from s0 on no query from t0 on attends to: an even number. */
+static inline int64_t attention_skip(const mf_attention_args *p, int64_t b, int64_t t0,
+                                     int64_t s0)
+{
+    const int64_t before = attention_first(p, b, t0) - s0;
+    return before > 0 ? before / 2 * 2 : 0;
 }
 
 /* The keys among s0 .. s0+ns-1 that the queries t .. t+VL-1 attend to. All numbers are relative
@@ -140,6 +162,69 @@ static inline void attention_to_keys(const attention_views *v, int64_t nt, int64
                     rows + i * VL * ld, ld, true, to + from * ld_to, ld_to);
         from = end > from ? end : from;
     }
+}
+
+/* delta [QUERIES] = dy . y of each row. VL rows are computed at a time, so that their sums
+ * across lanes are computed together. */
+static inline void attention_row_dots(int64_t rows, int64_t n, const float *dy, const float *y,
+                                      int64_t ld, float *delta)
+{
+    int64_t t = 0;
+#if VL == 16
+    for (; t + VL <= rows && n % VL == 0; t += VL) {
+        vf s[VL];
+        for (int i = 0; i < VL; i++) {
+            const float *a = dy + (t + i) * ld, *b = y + (t + i) * ld;
+            s[i] = v_load(a) * v_load(b);
+            for (int64_t j = VL; j < n; j += VL)
+                s[i] = v_fma(v_load(a + j), v_load(b + j), s[i]);
+        }
+        V_UNROLL
+        for (int w = 1; w < VL; w *= 2) {
+            V_UNROLL
+            for (int i = 0; i < VL; i += 2 * w) {
+                block_swap(w, &s[i], &s[i + w]);
+                s[i] += s[i + w];
+            }
+        }
+        v_store(delta + t, s[0]);
+    }
+#endif
+    for (; t < rows; t++)
+        delta[t] = v_dot(n, dy + t * ld, y + t * ld);
+}
+
+/* Sets lse and delta = dy . y - dlse for the queries t0 .. t0 + nt - 1 of head h. The values
+ * of lanes past the last query are 0. */
+static inline void attention_statistics(const mf_attention_args *p, int64_t b, int64_t h,
+                                        int64_t t0, int64_t nt, float *lse, float *delta)
+{
+    const int64_t hd = p->head_dim, ldy = p->heads * hd, row = b * p->t + t0;
+    attention_row_dots(nt, hd, p->dy + row * ldy + h * hd, p->y + row * ldy + h * hd, ldy,
+                       delta);
+    for (int64_t t = 0; t < QUERIES; t++) {
+        lse[t] = t < nt ? p->lse[(row + t) * p->heads + h] : 0;
+        if (t >= nt)
+            delta[t] = 0;
+        else if (p->dlse != NULL)
+            delta[t] -= p->dlse[(row + t) * p->heads + h];
+    }
+}
+
+/* Returns the largest of m and n scores per lane. It uses four chains, because a single chain
+ * would wait for each of its results. */
+V_INLINE vf attention_largest(int64_t n, const float *score, vf m)
+{
+    vf most[4] = {m, m, m, m};
+    int64_t s = 0;
+    for (; s + 4 <= n; s += 4) {
+        V_UNROLL
+        for (int i = 0; i < 4; i++)
+            most[i] = v_max(most[i], v_load(score + (s + i) * QUERIES));
+    }
+    for (; s < n; s++)
+        most[0] = v_max(most[0], v_load(score + s * QUERIES));
+    return v_max(v_max(most[0], most[1]), v_max(most[2], most[3]));
 }
 
 /* Sets scores to -inf if a lane does not attend to the key, or if the mask hides it. The loop

@@ -59,7 +59,8 @@ static mf_attention_args block_of(const grouped *w, int64_t e, int64_t b)
                   t = w->begin[e * w->sequences + b + 1] - from;
     const int64_t ld = 2 * w->width * (p->own ? 1 : p->experts);
     const int64_t key = p->own ? from * ld : b * p->s * ld + e * 2 * w->width;
-    mf_attention_args a = {.batch = 1,
+    mf_attention_args a = {.as_bf16 = p->as_bf16,
+                           .batch = 1,
                            .t = t,
                            .s = p->own ? t : p->s,
                            .heads = p->heads,
