@@ -118,7 +118,15 @@ MF_ON_DEVICE static inline int64_t mf_stored_output(const mf_stored_part *p, int
     return p->first + (p->pairs ? o / 2 + o % 2 * (p->rows / 2) : o);
 }
 
-#define MF_STORED_MOST        1678 /* kernels.def describes it at stored_gemm */
+/* What stored_gemm may do where x is bf16.
+ * - For y = x W^T with GPTQ4 and MXFP4 it rounds rows further. Each 128 neighbours (from input
+ *   0 on) are rounded to the nearest multiples of s, ties to even. s is the smallest power of
+ *   two with which the largest of them is at most M s. M is MF_STORED_MOST_DIGITS or, with many
+ *   rows and GPTQ4, MF_STORED_MOST or MF_STORED_MOST_16. y is NaN if one of them is not finite.
+ * - With matrix instructions it adds up to three numbers of bf16 whose sum is the weight. Such
+ *   numbers below 2^-126, and numbers of x below 2^-126, count as 0. y may be NaN where an
+ *   infinity of x makes it infinite. */
+#define MF_STORED_MOST        1678
 #define MF_STORED_MOST_16     32767
 #define MF_STORED_MOST_DIGITS 32639
 

@@ -1,4 +1,5 @@
-/* config/section.c: finds sections in tables, and says what a section allows. */
+/* config/section.c: finds sections in tables, and says what a section allows. lib/run fills the
+ * structs of sections from files. */
 #include "config/section.h"
 
 #include <string.h>

@@ -298,8 +298,8 @@ void mf_graph_fuse(mf_graph *g);
 bool mf_is_plain(const mf_tensor *t, mf_dtype type);
 /* Whether t is no parameter, or a whole one, which is aligned. */
 bool mf_is_whole(const mf_tensor *t);
-/* Output j of node `at` becomes output 0 of another node, whose work is then a part of it; `from`
- * NULL: there is none. */
+/* Output j of node `at` becomes output 0 of another node, whose work is then a part of it. from
+ * may be NULL. */
 void mf_node_take(mf_graph *g, int at, int j, mf_node *from);
 /* Adds an argument behind those of the op; t may be NULL. */
 void mf_node_append(mf_node *node, mf_readers *r, mf_tensor *t);

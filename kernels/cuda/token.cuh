@@ -70,7 +70,7 @@ __global__ void __launch_bounds__(MF_TOKEN_THREADS)
     MF_UNROLL
     for (int e = 0; e < EACH; e++) {
         const int c = e * MF_WARP + lane;
-        q[e] = c < hd ? query[c] * p.scale : 0;
+        q[e] = c < hd ? query[c] * (float)p.scale : 0;
     }
     const int64_t begin = (b * p.s) * width + kv * hd;
     MF_UNROLL_BY(1)
@@ -228,7 +228,7 @@ __global__ void __launch_bounds__(MF_ROUTERS)
     const int warp = (int)threadIdx.x / MF_WARP, rows = (int)(a.tokens * a.k);
     if (mf_failed(fault)) return;
     mf_norm_args n = {};
-    n.kind = a.norm, n.n = a.d, n.eps = a.eps, n.eps_outside = a.eps_outside;
+    n.kind = a.norm, n.n = a.d, n.eps = (float)a.eps, n.eps_outside = a.eps_outside;
     n.w = a.norm_w, n.b = a.norm_b;
     for (int64_t t = 0; t < a.tokens; t++)
         mf_normed_row<MF_ROUTERS>(n, true, a.x + t * a.d, normed + t * a.d);

@@ -28,7 +28,7 @@ static double score(const mf_token_attention_args *p, int64_t b, int64_t h, int6
     double sum = 0;
     for (int64_t c = 0; c < p->head_dim; c++)
         sum += (double)rotated(p, b, h, c) * key[c];
-    return (double)p->scale * sum;
+    return p->scale * sum;
 }
 
 static void attend(const mf_token_attention_args *p, int64_t b, int64_t h)
@@ -87,7 +87,7 @@ void mf_ref_token_route(const mf_kctx *x, const mf_token_route_args *a)
                        .norms = true,
                        .eps_outside = a->eps_outside,
                        .norm = a->norm,
-                       .eps = a->eps,
+                       .eps = (float)a->eps,
                        .norm_w = a->norm_w,
                        .norm_b = a->norm_b};
     mf_ref_gemm(x, &g);

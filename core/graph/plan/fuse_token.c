@@ -71,8 +71,8 @@ static void fuse_linear(fusion *f, mf_node *node)
 
 /* ---- attention ---- */
 
-/* Returns the slice of `count` columns from `start` on that computes t, if it is one of all rows
- * of `of` (NULL: of any value). */
+/* Returns the slice of `count` columns from `start` on that computes t, if it has all rows of
+ * `of` (NULL: of any value). */
 static const mf_node *slice_of(const fusion *f, const mf_tensor *t, const mf_tensor *of,
                                int64_t start, int64_t count)
 {

@@ -1,4 +1,5 @@
-/* graph/plan/readers.c: which nodes read a value, so that the whole plan is linear in nodes. */
+/* graph/plan/readers.c: which nodes read a value. The lists are made once, so that fusions take
+ * time that is linear in the number of nodes. */
 #include "graph/internal.h"
 
 #include "base/mem.h"

@@ -148,7 +148,7 @@ static int token_forward(const mf_call *call)
                                        .half = t->i[MF_TOKEN_TURNED] % 2 != 0,
                                        .theta = t->f[MF_TOKEN_THETA],
                                        .magnitude = t->f[MF_TOKEN_MAGNITUDE],
-                                       .scale = (float)t->f[SCALE],
+                                       .scale = t->f[SCALE],
                                        .position = mf_call_i32(call, POSITION),
                                        .pos = mf_call_i32(call, POS),
                                        .kv_len = mf_call_i32(call, KV_LEN),

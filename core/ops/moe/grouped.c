@@ -148,8 +148,8 @@ const mf_opdef mf_op_grouped_linear = {
 /* ---- grouped_swiglu ----
  *
  * In graphs on a device this op replaces two ops (graph/plan/fuse.c), after gradients are
- * built. i1: no node reads h, so h need not be written. For few rows it also replaces a norm and
- * dispatch_rows (fuse_token.c); then x is the norm's input, and there are three more inputs. */
+ * built. i1: no node reads h, so h need not be written. For few rows it also replaces a norm
+ * and dispatch_rows (fuse_token.c); then x is the norm's input, and there are three more. */
 
 enum { GATE = 4, TOKENS };
 

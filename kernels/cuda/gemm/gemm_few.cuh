@@ -34,7 +34,7 @@ MF_INLINE uint4 mf_gemm_few_get(const mf_bf16 *p)
     return *(const uint4 *)(const void *)p;
 }
 
-/* Adds the products of ROWS rows of a, of which a NULL is all zeros, and of two columns b. All
+/* Multiplies ROWS rows of a, of which a NULL is all zeros, by two columns b, and adds that. All
  * lanes of the warp get the sums. */
 template <int ROWS>
 MF_INLINE void mf_gemm_few_sums(const mf_bf16 *const (&a)[ROWS], const mf_bf16 *const (&b)[2],

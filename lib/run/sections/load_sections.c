@@ -1,6 +1,5 @@
 /* run/sections/load_sections.c: fills the structs of all sections from the sources. Every key
- * and every section is checked at its line; this file knows keys and sections only from the
- * tables. */
+ * and every section is checked at its line. Keys and sections are known only from tables. */
 #include "base/error.h"
 #include "config/aliases.h"
 #include "config/section.h"
