@@ -49,11 +49,11 @@ static inline int64_t mf_list_bytes(int64_t m, int64_t n)
  * of two types. */
 static inline bool mf_gemm_own(const mf_gemm *g)
 {
-    return g->by != MF_BY_BATCH || g->a.row || g->b.row;
+    return g->by != MF_BY_BATCH || g->a.row || g->b.row || g->norms;
 }
 static inline bool mf_gemm_bf16(const mf_gemm *g)
 {
-    return g->as_bf16 || (g->a.type == MF_CAST_BF16 && g->b.type == MF_CAST_BF16);
+    return g->as_bf16 || g->norms || (g->a.type == MF_CAST_BF16 && g->b.type == MF_CAST_BF16);
 }
 /* Returns the launches of a gemm. A dense gemm of bf16 is two launches if one long dimension
  * along stored rows is no multiple of eight (kernels/cuda/lt.c). */
@@ -63,7 +63,8 @@ static inline int64_t mf_gemm_launches(const mf_gemm *g)
     const int odd = (g->n >= LONG && g->n % EIGHT != 0) +
                     (g->a.trans && g->m >= LONG && g->m % EIGHT != 0) +
                     ((!g->a.trans || g->b.trans) && g->k >= LONG && g->k % EIGHT != 0);
-    if (mf_gemm_own(g)) return g->by == MF_BY_ROWS ? 2 : 1;
+    if (mf_gemm_own(g))
+        return g->by == MF_BY_ROWS && (!mf_gemm_bf16(g) || g->m > MF_FEW) ? 2 : 1;
     return mf_gemm_bf16(g) && g->groups <= 1 && odd == 1 ? 2 : 1;
 }
 static inline mf_cost mf_cost_of_gemm(const mf_gemm *g)
@@ -73,10 +74,14 @@ static inline mf_cost mf_cost_of_gemm(const mf_gemm *g)
     /* a group without rows reads no weights */
     const int64_t of_b = g->by != MF_BY_ROWS ? each : g->m < groups ? g->m : groups;
     const int64_t of_c = g->by == MF_BY_INNER ? groups : each;
+    int64_t c = of_c * g->m * g->n * mf_cast_size(g->c.type) * (g->beta != 0 ? 2 : 1);
+    if (g->epilogue == MF_EPILOGUE_SWIGLU)
+        c = (g->keep ? c : 0) + g->m * g->n / 2 * mf_cast_size(g->y.type);
+    if (g->epilogue == MF_EPILOGUE_SUM) c = 8 * (g->m / g->per) * g->n + 4 * g->m;
     return MF_COST(mf_gemm_launches(g),
                    each * g->m * g->k * mf_cast_size(g->a.type) +
-                       of_b * g->k * g->n * mf_cast_size(g->b.type) +
-                       of_c * g->m * g->n * mf_cast_size(g->c.type) * (g->beta != 0 ? 2 : 1),
+                       of_b * g->k * g->n * mf_cast_size(g->b.type) + c +
+                       4 * g->k * (!!g->norm_w + !!g->norm_b),
                    2 * each * g->m * g->n * g->k);
 }
 
@@ -99,9 +104,8 @@ static inline mf_cost mf_cost_of_norm_backward(const mf_norm_args *a)
     const int64_t size = a->rows * a->n, in = 4 + mf_cast_size(a->type),
                   sums = !!a->dw + !!a->db + !!a->sum;
     if (mf_norm_adds(a))
-        return MF_COST(1 + (sums > 0),
-                       size * (in + 4 + (a->add ? 4 : 0) + (a->copy ? 2 : 0)) +
-                           sums * a->n * 4 * (2 * MF_SUM_TILES + 1));
+        return MF_COST(1 + (sums > 0), size * (in + 4 + (a->add ? 4 : 0) + (a->copy ? 2 : 0)) +
+                                           sums * a->n * 4 * (2 * MF_SUM_TILES + 1));
     return MF_COST(1 + mf_norm_sums(a) * (2 - !!a->offset) + mf_norm_twice(a),
                    size * (in * (1 + mf_norm_sums(a) + mf_norm_twice(a)) + (a->da ? 4 : 0)));
 }

@@ -176,7 +176,15 @@ typedef enum mf_row_fn {
 
 typedef enum mf_random_kind { MF_RANDOM_UNIFORM, MF_RANDOM_NORMAL } mf_random_kind;
 
+typedef enum mf_norm_fn { MF_NORM_FN_RMS, MF_NORM_FN_LAYER, MF_NORM_FN_L2 } mf_norm_fn;
+
 /* ---- gemm ---- */
+
+/* A gemm of at most this many rows waits for its weights alone. Sets that fuse compute such
+ * gemms with a norm of `a` if a has at most MF_FEW_NORMED elements. */
+#define MF_FEW        16
+#define MF_FEW_NORMED 16384
+#define MF_FEW_ROUTED 4096 /* probabilities, and assignments, that token_route has */
 
 /* A matrix that a gemm reads. Stored row r begins at data + ld * r. If `row` is not NULL, it
  * begins at data + ld * row[r], and it is all zeros if row[r] < 0. */
@@ -212,8 +220,15 @@ typedef enum mf_gemm_by { MF_BY_BATCH, MF_BY_ROWS, MF_BY_INNER } mf_gemm_by;
 /* What a gemm does with elements of c, in addition to writing them. All values except NONE
  * require that the set supports them (can_swiglu).
  *   SWIGLU  also writes y[i,j] = gate[i] silu(c[i,j]) c[i,h+j], c [m,2h], y [m,h], from
- *           elements of c rounded to its type; writes c itself only if `keep` */
-typedef enum mf_gemm_epilogue { MF_EPILOGUE_NONE, MF_EPILOGUE_SWIGLU } mf_gemm_epilogue;
+ *           elements of c rounded to its type; writes c itself only if `keep`
+ *   SUM     c [m/per,n] in f32, c[t] = from[t] (NULL: 0) + sum over q < per of row
+ *           place[t per + q] of the gemm, where that is not negative. Only by rows, and of few
+ *           rows in bf16, in sets that fuse */
+typedef enum mf_gemm_epilogue {
+    MF_EPILOGUE_NONE,
+    MF_EPILOGUE_SWIGLU,
+    MF_EPILOGUE_SUM
+} mf_gemm_epilogue;
 
 /* c = alpha op(a) op(b) + bias + beta c, with op(a) [m,k], op(b) [k,n], c [m,n], all stored
  * row-major. If one operand is bf16, the other is rounded to bf16, too. With as_bf16 both
@@ -236,11 +251,16 @@ typedef struct mf_gemm {
     /* with beta 1: what is added in place of c, with c's distances; NULL: c itself. Only for
      * sets that fuse, for one group, and c in f32 */
     const float *from;
+    const int32_t *place; /* [m], with SUM */
+    int64_t per;
+    /* Whether rows of a, which is f32 with ld k, are normed (as by `norm`, with these
+     * arguments) before they are rounded to bf16, the type of b. Only for sets that fuse, and
+     * few rows */
+    bool norms, eps_outside;
+    mf_norm_fn norm;
+    float eps;
+    const float *norm_w, *norm_b;
 } mf_gemm;
-
-/* ---- norms ---- */
-
-typedef enum mf_norm_fn { MF_NORM_FN_RMS, MF_NORM_FN_LAYER, MF_NORM_FN_L2 } mf_norm_fn;
 
 /* ---- sizes of work memory in bytes; the memory is 64-byte aligned ---- */
 /* sum3: number of terms in one partial sum. The work memory has a double for each partial sum
@@ -499,8 +519,8 @@ typedef struct mf_kernels {
     bool (*can_swiglu)(const mf_gemm *g);
     /* For linear_cross_entropy: its argument most_logits. */
     int64_t most_logits;
-    /* Whether the set has what graph/plan/fuse_residual.c needs: gemm's `from`, norm_backward
-     * and its add, copy, sum, map1_grad's sum. */
+    /* Whether the set has what graph/plan/fuse_*.c need: arguments and kernels that kernels.def
+     * and mf_gemm have for sets that fuse. */
     bool fuses;
 #define MF_KERNEL(fn, ...) void (*fn)(const mf_kctx *x, const mf_##fn##_args *a);
 #include "kernels/kernels.def"

@@ -39,6 +39,7 @@ REF += kernels/ref/stored.c
 REF += kernels/ref/stored_packed.c
 REF += kernels/ref/swiglu.c
 REF += kernels/ref/table.c
+REF += kernels/ref/token.c
 
 CPU =
 CPU += kernels/cpu/amx.c
@@ -171,6 +172,7 @@ CUDA_KERNELS += kernels/cuda/stored/stored.cuh
 CUDA_KERNELS += kernels/cuda/stored/stored_bf16.cuh
 CUDA_KERNELS += kernels/cuda/sum.cuh
 CUDA_KERNELS += kernels/cuda/swiglu.cuh
+CUDA_KERNELS += kernels/cuda/token.cuh
 CUDA_KERNELS += kernels/cuda/tokens.cuh
 EXTRA_DIST += $(CUDA_KERNELS)
 

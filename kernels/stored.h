@@ -118,7 +118,15 @@ MF_ON_DEVICE static inline int64_t mf_stored_output(const mf_stored_part *p, int
     return p->first + (p->pairs ? o / 2 + o % 2 * (p->rows / 2) : o);
 }
 
-#define MF_STORED_MOST        1678 /* kernels.def describes it at stored_gemm */
+/* What stored_gemm may do where x is bf16.
+ * - For y = x W^T with weights of four bits it rounds rows further. Each 128 neighbours (from
+ *   input 0 on) become multiples of s, the nearest, ties to even. s is the smallest power of
+ *   two with which the largest is at most M s. M is MF_STORED_MOST_DIGITS, with many rows and
+ *   GPTQ4 MF_STORED_MOST or _16, with GPTQ8 above 2^22. y is NaN if one is not finite.
+ * - With instructions for bf16 it adds up to three numbers of bf16 whose sum is the weight.
+ *   Such numbers below 2^-126, and numbers of x below 2^-126, count as 0. y may be NaN where an
+ *   infinity of x makes it infinite. */
+#define MF_STORED_MOST        1678
 #define MF_STORED_MOST_16     32767
 #define MF_STORED_MOST_DIGITS 32639
 

@@ -292,6 +292,7 @@ tests_unit_kernels_check_kernels_SOURCES += tests/unit/kernels/kernel_cases_maps
 tests_unit_kernels_check_kernels_SOURCES += tests/unit/kernels/kernel_cases_gemm.c
 tests_unit_kernels_check_kernels_SOURCES += tests/unit/kernels/kernel_cases_routing.c
 tests_unit_kernels_check_kernels_SOURCES += tests/unit/kernels/kernel_cases_stored.c
+tests_unit_kernels_check_kernels_SOURCES += tests/unit/kernels/kernel_cases_token.c
 tests_unit_kernels_check_kernels_SOURCES += tests/unit/kernels/kernel_cases_wide.c
 tests_unit_lab_check_plan_SOURCES = tests/unit/lab/check_plan.c
 tests_unit_lab_check_plan_SOURCES += tests/unit/lab/plan_points.c

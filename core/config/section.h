@@ -37,7 +37,7 @@ typedef struct mf_section {
     int most; /* maximum number of such sections; 0: any number */
     /* Keys that describe how a machine or a user runs things, and that do not change model and
      * results. "*": all keys; NULL: none. If the configuration is complete, only these keys are
-     * read from moefw.ini files (config/sources.h). */
+     * read from moefw.ini files. */
     const char *const *local;
     /* Keys that a run keeps when it is resumed, because changing them would change the meaning
      * of weights or moments. "*": all keys; NULL: none. */
@@ -97,11 +97,6 @@ extern const char *const mf_section_auto[]; /* the list {"auto", NULL}; auto mea
 
 /* ---- reading ---- */
 
-/* Checks all of ini and fills the structs of `conf`, which must be zeroed; memory comes from
- * the arena. With a sink, wrong values are passed to the sink and reading continues; *ret_first
- * is the code of the first wrong value. Without a sink the first error is returned. */
-int mf_sections_load(const mf_section_at *all, void *conf, mf_ini *ini, mf_arena *arena,
-                     const mf_problem_sink *sink, int *ret_first);
 /* Finds the description of a section: "regularizer." for "regularizer.x". NULL: no description
  * has the name. */
 const mf_section *mf_section_find(const mf_section_at *all, const char *name);

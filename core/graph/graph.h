@@ -113,6 +113,7 @@ typedef struct mf_node {
     bool bf16;
     bool metric;    /* only metrics use the node: it runs only if metrics are requested */
     bool dead;      /* no node needs its outputs */
+    bool fused;     /* its work is a part of another node, so it is dead */
     bool recompute; /* the backward pass recomputes its outputs, unless they must be kept */
     int more_in, more_out; /* number of arguments that fuse_residual.c has added */
     /* a backward node whose last output is the op's output, recomputed */

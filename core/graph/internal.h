@@ -273,6 +273,20 @@ typedef struct mf_span {
  * the border. *ret_bytes: the bytes needed behind the border. MF_OK or MF_ENOMEM. */
 int mf_pack(mf_span *spans, int n, size_t border, size_t *ret_bytes);
 
+/* ---- plan/readers.c ---- */
+/* The nodes that read each value, directly or through aliases, when this was made. Values whose
+ * reading has changed since are `fixed`, like kept ones: they must stay as they are. */
+typedef struct mf_readers {
+    int *first, *node; /* nodes of tensor id: node[first[id + 1]] .. */
+    bool *fixed;       /* [tensor id] */
+} mf_readers;
+int mf_readers_new(const mf_graph *g, mf_readers *ret); /* free it after a failure, too */
+void mf_readers_free(mf_readers *r);
+/* Returns the next living node that reads the memory of t; *at is -1 before the first one. */
+mf_node *mf_reader(const mf_graph *g, const mf_readers *r, const mf_tensor *t, int *at);
+/* Returns the only one, and its number; NULL: there is none or another, or t is fixed. */
+mf_node *mf_only_reader(const mf_graph *g, const mf_readers *r, const mf_tensor *t, int *ret);
+
 /* ---- plan/fuse.c ---- */
 /* Of a graph of a device: makes casts unnecessary; nodes may be dead then. */
 void mf_graph_fuse_casts(mf_graph *g);
@@ -280,7 +294,17 @@ void mf_graph_fuse_casts(mf_graph *g);
 bool mf_node_reads(const mf_node *node, const mf_tensor *t);
 /* Fuse some nodes into one node, if the graph's device has kernels for that. */
 void mf_graph_fuse(mf_graph *g);
-void mf_graph_fuse_residuals(mf_graph *g); /* plan/fuse_residual.c */
+/* Whether the values of t are those of a node alone, in memory of their own. */
+bool mf_is_plain(const mf_tensor *t, mf_dtype type);
+/* Whether t is no parameter, or a whole one, which is aligned. */
+bool mf_is_whole(const mf_tensor *t);
+/* Output j of node `at` becomes output 0 of another node, whose work is then a part of it. from
+ * may be NULL. */
+void mf_node_take(mf_graph *g, int at, int j, mf_node *from);
+/* Adds an argument behind those of the op; t may be NULL. */
+void mf_node_append(mf_node *node, mf_readers *r, mf_tensor *t);
+int mf_graph_fuse_residuals(mf_graph *g); /* plan/fuse_residual.c */
+int mf_graph_fuse_tokens(mf_graph *g);    /* plan/fuse_token.c */
 
 /* ---- plan/reuse.c ---- */
 /* Finds gradient storage that values can use. written [n_tensors]: by tensor id, the first node

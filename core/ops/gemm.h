@@ -46,6 +46,20 @@ static inline mf_gemm_result mf_call_result(const mf_call *call, int64_t ld)
         .data = call->out[0].data, .type = mf_call_type(&call->out[0]), .ld = ld};
 }
 
+/* Sets the norm that graph/plan/fuse_token.c has put before an op, if there is one. Its weights
+ * are inputs `in` and in + 1 of the call. */
+static inline void mf_call_norm(const mf_call *call, int in, mf_gemm *g)
+{
+    const mf_attr *attr = call->attr;
+    g->norms = attr->i[MF_NORM_KIND] > 0;
+    if (!g->norms) return;
+    g->norm = (mf_norm_fn)(attr->i[MF_NORM_KIND] - 1);
+    g->eps_outside = attr->i[MF_NORM_OUTSIDE] != 0;
+    g->eps = (float)attr->f[MF_NORM_EPS];
+    g->norm_w = mf_call_f32(call, in);
+    g->norm_b = mf_call_f32(call, in + 1);
+}
+
 /* Multiplies rows of input 0 with the stored weight in input 1: y = x W^T + bias, or y = x W.
  * row, offset, bias: as in mf_stored_gemm_args. */
 static inline void mf_call_multiply_stored(const mf_call *call, bool back, const int32_t *row,

@@ -43,7 +43,9 @@ static int linear_forward(const mf_call *call)
                  .bias = mf_call_f32(call, 2)};
     g.b.trans = true;
     g.b.packed = mf_call_packed(call);
-    if (call->n_in > 3) g.beta = 1, g.from = mf_call_f32(call, 3); /* fuse_residual.c */
+    if (call->n_in > 3 && call->in[3].data) /* fuse_residual.c */
+        g.beta = 1, g.from = mf_call_f32(call, 3);
+    if (call->n_in > 4) mf_call_norm(call, 4, &g);
     mf_call_kernels(call)->gemm(&x, &g);
     return MF_OK;
 }

@@ -12,6 +12,7 @@
 #include "kernels/cuda/stored/stored_bf16.cuh"
 #include "sum.cuh"
 #include "swiglu.cuh"
+#include "token.cuh"
 #include "tokens.cuh"
 
 #include "kernels/cuda/attention/attention_bf16_backward.cuh"

@@ -52,6 +52,16 @@ MF_INLINE void mf_put2(float *p, const float v[2])
     *(uint64_t *)p = bits;
 }
 
+MF_INLINE void mf_get2(const mf_bf16 *p, float v[2])
+{
+    const uint32_t bits = *(const uint32_t *)(const void *)p;
+    v[0] = mf_bf16_to_f32((mf_bf16)bits), v[1] = mf_bf16_to_f32((mf_bf16)(bits >> 16));
+}
+MF_INLINE void mf_put2(mf_bf16 *p, const float v[2])
+{
+    *(uint32_t *)(void *)p = mf_round2(v[0], v[1]);
+}
+
 /* Four elements at an address that is aligned to all of them. */
 MF_INLINE void mf_get4(const float *p, float v[4])
 {

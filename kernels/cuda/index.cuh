@@ -83,7 +83,7 @@ template <int EACH, class IN, class OUT>
 __global__ void __launch_bounds__(MF_THREADS)
     mf_cu_sum_rows(const mf_fault *fault, int64_t n, int64_t d, int64_t k,
                    const int32_t *offset, const int32_t *list, const int32_t *place,
-                   const float *gate, const IN *in, OUT *out)
+                   const float *gate, const IN *in, const float *add, OUT *out)
 {
     if (mf_failed(fault)) return;
     for (int64_t at = mf_thread() * EACH; at < n * d; at += mf_threads() * EACH) {
@@ -102,10 +102,11 @@ __global__ void __launch_bounds__(MF_THREADS)
             for (int i = 0; i < EACH; i++)
                 sum[i] += share * v[i];
         }
-        float v[EACH];
+        float v[EACH] = {};
+        if (add) mf_get_each(add + at, v);
         MF_UNROLL
         for (int i = 0; i < EACH; i++)
-            v[i] = (float)sum[i];
+            v[i] = (float)(sum[i] + v[i]);
         mf_put_each(out + at, v);
     }
 }
@@ -145,8 +146,23 @@ MF_INLINE bool mf_before(const float *row, int64_t a, int64_t b)
     return a < b;
 }
 
-/* A warp each row; in each of k rounds the lanes look for the first element after the last
- * one. */
+/* The first element of a row after element `last`; -1: the first of all. A warp calls it. */
+MF_INLINE int mf_next_best(const float *row, int64_t width, int64_t last)
+{
+    int best = -1;
+    MF_UNROLL_BY(1)
+    for (int64_t c = (int)threadIdx.x % MF_WARP; c < width; c += MF_WARP)
+        if ((last < 0 || mf_before(row, last, c)) && (best < 0 || mf_before(row, c, best)))
+            best = (int)c;
+    MF_UNROLL
+    for (int d = MF_WARP / 2; d > 0; d >>= 1) {
+        const int other = __shfl_xor_sync(MF_ALL_LANES, best, d);
+        if (other >= 0 && (best < 0 || mf_before(row, other, best))) best = other;
+    }
+    return best;
+}
+
+/* A warp each row. */
 __global__ void __launch_bounds__(MF_THREADS)
     mf_cu_topk(int64_t n, int64_t width, int64_t k, const float *in, const float *mask,
                int32_t *out)
@@ -157,18 +173,8 @@ __global__ void __launch_bounds__(MF_THREADS)
     const float *row = in + i * width;
     int64_t last = -1;
     for (int64_t j = 0; j < k; j++) {
-        int best = -1;
-        MF_UNROLL_BY(1)
-        for (int64_t c = lane; c < width; c += MF_WARP)
-            if ((last < 0 || mf_before(row, last, c)) && (best < 0 || mf_before(row, c, best)))
-                best = (int)c;
-        MF_UNROLL
-        for (int d = MF_WARP / 2; d > 0; d >>= 1) {
-            const int other = __shfl_xor_sync(MF_ALL_LANES, best, d);
-            if (other >= 0 && (best < 0 || mf_before(row, other, best))) best = other;
-        }
-        last = best;
-        if (lane == 0) out[i * k + j] = mask && mask[i] == 0 ? -1 : best;
+        last = mf_next_best(row, width, last);
+        if (lane == 0) out[i * k + j] = mask && mask[i] == 0 ? -1 : (int32_t)last;
     }
 }
 
@@ -478,13 +484,13 @@ extern "C" void mf_cuda_sum_rows(const mf_kctx *x, const mf_sum_rows_args *a)
             typedef decltype(of_in) IN;
             typedef decltype(of_out) OUT;
             mf_by_each(a->d % 4 == 0 && mf_aligned(a->type_in, a->in) &&
-                           mf_aligned(a->type_out, a->out),
+                           mf_aligned(a->type_out, a->out) && mf_aligned(MF_CAST_F32, a->add),
                        [&](auto each) {
                            constexpr int EACH = decltype(each)::each;
                            MF_LAUNCH((mf_cu_sum_rows<EACH, IN, OUT>),
                                      MF_EACH_OF(a->n * a->d / EACH), x, x->fault, a->n, a->d,
                                      a->k, a->offset, a->list, a->place, a->gate,
-                                     (const IN *)a->in, (OUT *)a->out);
+                                     (const IN *)a->in, a->add, (OUT *)a->out);
                        });
         });
     });

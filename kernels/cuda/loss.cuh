@@ -215,6 +215,83 @@ __global__ void __launch_bounds__(MF_THREADS)
     mf_put_row<W>(row, row, n, ld, wide, true, [](float v, int) { return v; });
 }
 
+/* ---- losses and gradients of rows that shared memory holds ---- */
+
+/* A block has rows in turn. Each thread brings its logits of a row to shared memory, four at a
+ * time, and it alone uses them there: for the largest logit of the row, for e^(logit - most),
+ * and for the gradients. It then brings its logits of the block's next row to their place, so
+ * that loads are always under way, and each logit is read once. The gradients replace the
+ * logits: all of a row were read when the first of them is written. */
+constexpr int MF_KEPT_THREADS = 512, MF_KEPT_BLOCKS = 3;
+
+MF_INLINE void mf_keep4(float *kept, const float *row, int n, int j)
+{
+    mf_copy16(kept + j, row + j, n - j < 4 ? 4 * (n - j) : 16);
+}
+/* Calls use(v, j) for this thread's logits v[4] from column j on, in turn. */
+template <class F> MF_INLINE void mf_each_kept(const float *kept, int n, F use)
+{
+    MF_UNROLL_BY(4)
+    for (int j = 4 * (int)threadIdx.x; j < n; j += 4 * MF_KEPT_THREADS) {
+        float v[4];
+        mf_get4(kept + j, v);
+        use(v, j);
+    }
+}
+
+__global__ void __launch_bounds__(MF_KEPT_THREADS, MF_KEPT_BLOCKS)
+    mf_cu_kept_loss(const mf_fault *fault, mf_loss_grad p, float *row_loss)
+{
+    MF_SHARED_DYNAMIC(shared);
+    float *const kept = (float *)shared;
+    const int n = (int)p.n, last = n / 4 * 4, first = 4 * (int)threadIdx.x;
+    if (mf_failed(fault)) return;
+    const double each = p.sums[0] != 0 ? 1 / p.sums[0] : 0;
+    for (int j = first; j < n; j += 4 * MF_KEPT_THREADS)
+        mf_keep4(kept, p.logits + blockIdx.x * p.ld, n, j);
+    mf_copy_commit();
+    MF_UNROLL_BY(1)
+    for (int64_t r = blockIdx.x; r < p.rows; r += gridDim.x) {
+        const int target = p.target[r];
+        float *const row = p.dlogits + r * p.ld;
+        const float *const next = r + gridDim.x < p.rows ? row + gridDim.x * p.ld : NULL;
+        const float hit = first == 0 && target >= 0 ? row[target] : 0;
+        mf_copy_wait<0>();
+        if (last % (4 * MF_KEPT_THREADS) == first) /* behind the row */
+            for (int j = n; j % 4 != 0; j++)
+                kept[j] = -INFINITY;
+        float most = -INFINITY, sum = 0;
+        mf_each_kept(kept, n, [&](float(&v)[4], int) {
+            most = fmaxf(fmaxf(most, fmaxf(v[0], v[1])), fmaxf(v[2], v[3]));
+        });
+        most = mf_row<MF_KEPT_THREADS, mf_most>(most);
+        mf_each_kept(kept, n, [&](float(&v)[4], int j) {
+            MF_UNROLL
+            for (int i = 0; i < 4; i++)
+                v[i] = mf_exp2((v[i] - most) * 1.44269504088896341f);
+            sum += (v[0] + v[1]) + (v[2] + v[3]);
+            mf_put4(kept + j, v);
+        });
+        sum = mf_row<MF_KEPT_THREADS, mf_add>(sum);
+        if (first == 0) /* in double, as in mf_cu_row_loss */
+            row_loss[r] = target >= 0 ? (float)((double)most + log((double)sum) - hit) : 0;
+        const float g = (float)((p.weight ? (double)p.weight[r] : 1) * each), share = 1 / sum;
+        mf_each_kept(kept, n, [&](float(&v)[4], int j) {
+            MF_UNROLL
+            for (int i = 0; i < 4; i++)
+                v[i] = target < 0 ? 0 : g * (v[i] * share - (j + i == target ? 1.0f : 0.0f));
+            uint2 halves;
+            halves.x = mf_round2(v[0], v[1]), halves.y = mf_round2(v[2], v[3]);
+            if (p.half)
+                *(uint2 *)(void *)((mf_bf16 *)row + j) = halves;
+            else
+                mf_put4(row + j, v);
+            if (next) mf_keep4(kept, next, n, j);
+        });
+        if (next) mf_copy_commit();
+    }
+}
+
 /* ---- launches ---- */
 
 /* Whether rows of f32, ld apart, begin at multiples of 16 bytes. */
@@ -242,6 +319,21 @@ static void mf_launch_loss_grad(const mf_kctx *x, mf_loss_grad p)
         MF_LAUNCH(mf_cu_loss_grad<width::threads>, width::grid(p.rows), dim3(MF_THREADS), 0, x,
                   x->fault, p);
     });
+}
+/* Whether a block keeps a row of logits. Its shared memory also has what sums of rows need; a
+ * short row is the work of one warp. */
+static bool mf_keeps_row(int64_t n)
+{
+    const int c = mf_cuda_capability;
+    const int64_t kib = c >= 90 && c < 120 ? 227 : c == 80 || c == 87 ? 163 : 99;
+    return n > MF_SHORT_ROW && 4 * mf_linear_cross_entropy_pitch(n) <= (kib - 1) << 10;
+}
+/* Losses of rows, and gradients of logits in their place. */
+static void mf_launch_kept_loss(const mf_kctx *x, mf_loss_grad p, float *row_loss)
+{
+    const int64_t most = (int64_t)mf_cuda_processors * MF_KEPT_BLOCKS;
+    MF_LAUNCH(mf_cu_kept_loss, mf_grid(p.rows < most ? p.rows : most, 1), dim3(MF_KEPT_THREADS),
+              (size_t)p.ld * 4, x, x->fault, p, row_loss);
 }
 static void mf_launch_halve(const mf_kctx *x, int64_t rows, int64_t n, int64_t ld, float *a)
 {
@@ -321,10 +413,10 @@ static void mf_head_stored(const mf_kctx *x, const mf_linear_cross_entropy_args 
     mf_cuda_stored_gemm(x, &g);
 }
 
-/* The gradients of a chunk of logits replace them: in f32, or, for the gemms of a head in bf16,
- * rounded to that. dbias is their sum before that. */
-static void mf_head_gradients(const mf_kctx *x, const mf_linear_cross_entropy_args *p,
-                              const mf_head_work &w, int64_t from, int64_t rows)
+/* The losses of a chunk, of whose logits gradients take the place: in f32, or, for the gemms of
+ * a head in bf16, rounded to that. dbias is their sum before that. */
+static void mf_head_losses(const mf_kctx *x, const mf_linear_cross_entropy_args *p,
+                           const mf_head_work &w, int64_t from, int64_t rows)
 {
     const bool half = p->type == MF_CAST_BF16;
     mf_loss_grad l = {};
@@ -332,7 +424,13 @@ static void mf_head_gradients(const mf_kctx *x, const mf_linear_cross_entropy_ar
     l.target = p->target + from, l.weight = p->weight ? p->weight + from : NULL;
     l.lse = w.lse, l.most = w.most, l.sums = w.sums, l.one = true;
     l.half = half && !p->dbias;
-    mf_launch_loss_grad(x, l);
+    const bool gradients = p->dx || p->dw || p->dbias;
+    if (gradients && mf_keeps_row(p->vocab))
+        mf_launch_kept_loss(x, l, w.row_loss + from);
+    else
+        mf_launch_row_loss(x, rows, p->vocab, w.logits, w.pitch, l.target, w.row_loss + from,
+                           w.lse, w.most);
+    if (gradients && !mf_keeps_row(p->vocab)) mf_launch_loss_grad(x, l);
     if (!p->dbias) return;
     MF_CUDA_RUN(x, sum3, .outer = 1, .n = rows, .inner = w.pitch, .scale = 1,
                 .type = MF_CAST_F32, .in = w.logits, .out = w.dbias, .work = w.sum3);
@@ -358,10 +456,7 @@ static void mf_head_chunk(const mf_kctx *x, const mf_linear_cross_entropy_args *
         mf_head_stored(x, p, false, rows, w.pitch, (const float *)a, w.logits);
     else
         mf_cuda_multiply(x, &g);
-    mf_launch_row_loss(x, rows, p->vocab, w.logits, w.pitch, p->target + from,
-                       w.row_loss + from, w.lse, w.most);
-    if (!p->dx && !p->dw && !p->dbias) return;
-    mf_head_gradients(x, p, w, from, rows);
+    mf_head_losses(x, p, w, from, rows);
     if (dx && p->stored) {
         mf_head_stored(x, p, true, rows, w.pitch, w.logits, (float *)dx);
     } else if (dx) {

@@ -89,6 +89,15 @@ MF_INLINE void mf_norm_weights(const float *w, int64_t j, float none, float v[4]
         v[0] = v[1] = v[2] = v[3] = none;
 }
 
+/* Rounds as an array of T does. */
+MF_INLINE void mf_get4_rounded(const float *, float (&)[4]) {}
+MF_INLINE void mf_get4_rounded(const mf_bf16 *, float (&v)[4])
+{
+    MF_UNROLL
+    for (int i = 0; i < 4; i++)
+        v[i] = mf_bf16_to_f32(mf_bf16_from_f32(v[i]));
+}
+
 template <int W, int FOURS, class T>
 __global__ void __launch_bounds__(MF_THREADS) mf_cu_norm(const mf_fault *fault, mf_norm_args p)
 {
@@ -118,10 +127,15 @@ __global__ void __launch_bounds__(MF_THREADS) mf_cu_norm(const mf_fault *fault, 
             for (int i = 0; i < 4; i++)
                 v[i] = (a.v[q][i] - s.mean) * s.factor * u[i] + v[i];
             mf_put4(y + j, v);
+            if (!p.wide) continue;
+            mf_get4_rounded(y, v);
+            mf_put4(p.wide + r * p.n + j, v);
         }
     } else
-        for (int64_t j = mf_my_lane<W>(); j < p.n; j += W)
+        for (int64_t j = mf_my_lane<W>(); j < p.n; j += W) {
             mf_put(y + j, (a.row[j] - s.mean) * s.factor * (w ? w[j] : 1) + (b ? b[j] : 0));
+            if (p.wide) p.wide[r * p.n + j] = mf_get(y + j);
+        }
 }
 
 /* da of a row, by the formula of each norm, from the sums g = sum w dy and gc = sum w dy c,

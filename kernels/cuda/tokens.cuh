@@ -116,33 +116,46 @@ __global__ void __launch_bounds__(MF_THREADS)
         to[i] = from[i];
 }
 
-/* A thread each pair of columns of a row, in all heads. The angle is reduced to (-pi, pi] in
- * double, where f32 functions are exact enough at any position. */
-__global__ void __launch_bounds__(MF_THREADS) mf_cu_rope(mf_rope_args p)
+/* Cosine and sine of the angle of pair i, times the magnitude. The angle is reduced to
+ * (-pi, pi] in double, where f32 functions are exact enough at any position. */
+typedef struct mf_turn {
+    float cosine, sine;
+} mf_turn;
+MF_INLINE mf_turn mf_turn_of(int32_t position, int64_t i, int64_t turned, double theta,
+                             double magnitude, double factor, bool inverse)
+{
+    double turn = position * pow(theta, -2.0 * (double)i / (double)turned) * factor /
+                  3.14159265358979323846;
+    turn -= 2 * rint(turn / 2);
+    mf_turn t;
+    t.cosine = (float)magnitude * cospif((float)turn);
+    t.sine = (float)magnitude * sinpif((float)(inverse ? -turn : turn));
+    return t;
+}
+
+/* A thread each pair of columns of a row, in all heads. */
+template <class T> __global__ void __launch_bounds__(MF_THREADS) mf_cu_rope(mf_rope_args p)
 {
     const int64_t pairs = p.turned / 2, at = mf_thread(), r = at / pairs, i = at % pairs;
     if (r >= p.rows) return;
-    double turn = p.position[r] * pow(p.theta, -2.0 * (double)i / (double)p.turned) *
-                  (p.factor ? (double)p.factor[i] : 1) / 3.14159265358979323846;
-    turn -= 2 * rint(turn / 2);
-    const float magnitude = (float)p.magnitude;
-    const float c = magnitude * cospif((float)turn);
-    const float s = magnitude * sinpif((float)(p.inverse ? -turn : turn));
-    float *y = p.y + r * p.width + p.first;
-    const bool both = !p.half && (uintptr_t)y % 8 == 0 && p.head_dim % 2 == 0;
+    const mf_turn t = mf_turn_of(p.position[r], i, p.turned, p.theta, p.magnitude,
+                                 p.factor ? (double)p.factor[i] : 1, p.inverse);
+    const float c = t.cosine, s = t.sine;
+    T *y = (T *)p.y + r * p.width + p.first;
+    const bool both = !p.half && (uintptr_t)y % (2 * sizeof(T)) == 0 && p.head_dim % 2 == 0;
     MF_UNROLL_BY(1) /* else nvcc spills registers */
     for (int64_t h = 0; h < p.n_heads; h++, y += p.head_dim) {
-        float *low = y + (p.half ? i : 2 * i), *high = p.half ? low + pairs : low + 1;
+        T *low = y + (p.half ? i : 2 * i), *high = p.half ? low + pairs : low + 1;
         if (both) { /* moved at once */
-            MF_ALIGNED(low, 8);
-            const float2 q = *(const float2 *)low;
-            MF_ALIGNED(low, 8);
-            *(float2 *)low = make_float2(q.x * c - q.y * s, q.x * s + q.y * c);
+            float q[2];
+            mf_get2(low, q);
+            const float turned[2] = {q[0] * c - q[1] * s, q[0] * s + q[1] * c};
+            mf_put2(low, turned);
             continue;
         }
-        const float u = *low, v = *high;
-        *low = u * c - v * s;
-        *high = u * s + v * c;
+        const float u = mf_get(low), v = mf_get(high);
+        mf_put(low, u * c - v * s);
+        mf_put(high, u * s + v * c);
     }
 }
 
@@ -208,11 +221,13 @@ extern "C" void mf_cuda_embedding_grad(const mf_kctx *x, const mf_embedding_grad
 
 extern "C" void mf_cuda_rope(const mf_kctx *x, const mf_rope_args *p)
 {
-    const int64_t n = p->rows * p->width;
+    const int64_t n = p->rows * (p->bf16 ? p->width / 2 : p->width);
     if (n <= 0) return;
     if (p->y != p->a) MF_LAUNCH(mf_cu_copy, MF_EACH_OF(n), x, n, p->a, p->y);
-    if (p->turned > 0 && p->n_heads > 0)
-        MF_LAUNCH(mf_cu_rope, MF_EACH_OF(p->rows * (p->turned / 2)), x, *p);
+    if (p->turned <= 0 || p->n_heads <= 0) return;
+    mf_by_type(p->bf16 ? MF_CAST_BF16 : MF_CAST_F32, [&](auto of) {
+        MF_LAUNCH(mf_cu_rope<decltype(of)>, MF_EACH_OF(p->rows * (p->turned / 2)), x, *p);
+    });
 }
 
 extern "C" void mf_cuda_cache_append(const mf_kctx *x, const mf_cache_append_args *a)

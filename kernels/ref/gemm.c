@@ -107,6 +107,13 @@ void mf_ref_gemm(const mf_kctx *x, const mf_gemm *g)
 {
     const int64_t groups = g->groups > 0 ? g->groups : 1;
     if (mf_kctx_failed(x)) return;
+    if (g->norms || g->epilogue == MF_EPILOGUE_SUM) {
+        if (g->norms)
+            mf_ref_gemm_normed(x, g);
+        else
+            mf_ref_gemm_summed(g);
+        return;
+    }
     for (int64_t i = 0; i < groups; i++) {
         part p = {.a = g->a, .b = g->b, .c = g->c.data, .i1 = g->m, .k1 = g->k};
         if (g->by != MF_BY_INNER) {

@@ -73,6 +73,7 @@ void mf_ref_sum_rows(const mf_kctx *x, const mf_sum_rows_args *a)
                     sum += (a->gate ? (double)a->gate[r] : 1) *
                            ref_load(a->type_in, a->in, p * a->d + c);
             }
+            if (a->add) sum += a->add[t * a->d + c];
             ref_store(a->type_out, a->out, t * a->d + c, (float)sum);
         }
     }

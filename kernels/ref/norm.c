@@ -184,6 +184,8 @@ void mf_ref_norm(const mf_kctx *x, const mf_norm_args *p)
 {
     if (mf_kctx_failed(x)) return;
     if (!p->offset) forward(p, 0, p->rows, 0);
+    for (int64_t i = 0; p->wide && i < p->rows * p->n; i++)
+        p->wide[i] = ref_load((int)p->type, p->y, i);
     for (int64_t e = 0; p->offset && e < p->groups; e++)
         forward(p, p->offset[e], p->offset[e + 1], e);
     for (int64_t i = 0; p->offset && i < p->rows * p->n; i++)

@@ -31,6 +31,10 @@ double mf_ref_stored_weight(const mf_stored *w, int64_t e, int64_t j, int64_t i)
 /* Returns weight (o, i) of a part of four bits (stored_packed.c). */
 double mf_ref_stored_packed(const mf_stored_part *p, int64_t in, int64_t o, int64_t i);
 
+/* Forms of gemm that only sets that fuse have (token.c). */
+void mf_ref_gemm_normed(const mf_kctx *x, const mf_gemm *g);
+void mf_ref_gemm_summed(const mf_gemm *g);
+
 #define MF_KERNEL(fn, ...) void mf_ref_##fn(const mf_kctx *x, const mf_##fn##_args *a);
 #include "kernels/kernels.def"
 

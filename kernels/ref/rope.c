@@ -9,10 +9,13 @@ void mf_ref_rope(const mf_kctx *x, const mf_rope_args *p)
 {
     (void)x;
     const int64_t pairs = p->turned / 2;
+    const int type = p->bf16 ? MF_CAST_BF16 : MF_CAST_F32;
+    const int64_t size = mf_cast_size(type);
     for (int64_t r = 0; r < p->rows; r++) {
-        const float *a = p->a + r * p->width;
-        float *y = p->y + r * p->width;
-        if (y != a) memcpy(y, a, (size_t)p->width * sizeof(float));
+        const int64_t row = r * p->width;
+        if (p->y != p->a)
+            memcpy((char *)p->y + row * size, (const char *)p->a + row * size,
+                   (size_t)(p->width * size));
         for (int64_t i = 0; i < pairs; i++) {
             double angle = p->position[r] *
                            pow(p->theta, -2.0 * (double)i / (double)p->turned) *
@@ -20,11 +23,11 @@ void mf_ref_rope(const mf_kctx *x, const mf_rope_args *p)
             double c = p->magnitude * cos(angle), s = p->magnitude * sin(angle);
             if (p->inverse) s = -s;
             for (int64_t h = 0; h < p->n_heads; h++) {
-                int64_t at = h * p->head_dim + p->first;
+                int64_t at = row + h * p->head_dim + p->first;
                 int64_t j = at + (p->half ? i : 2 * i), k = p->half ? j + pairs : j + 1;
-                double u = y[j], v = y[k];
-                y[j] = (float)(u * c - v * s);
-                y[k] = (float)(u * s + v * c);
+                double u = ref_load(type, p->y, j), v = ref_load(type, p->y, k);
+                ref_store(type, p->y, j, (float)(u * c - v * s));
+                ref_store(type, p->y, k, (float)(u * s + v * c));
             }
         }
     }

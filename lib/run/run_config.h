@@ -4,7 +4,7 @@
 #ifndef MF_RUN_CONFIG_H
 #define MF_RUN_CONFIG_H
 
-#include "config/sources.h"
+#include "run/sections/sources.h"
 #include "data/data_config.h"
 #include "model/model_config.h"
 #include "train/train_config.h"
@@ -45,7 +45,7 @@ extern const mf_section_at mf_config_sections[];
  * system INI, user INI, the preset that CONFIG includes, CONFIG (a file, a folder with
  * config.ini, or the name of a preset; NULL: the default preset), the assignments in their
  * order. If CONFIG is complete, like the config.ini of a run, only local keys are read from the
- * INI of system and user (config/sources.h). Every key is checked. The keys of plugins are
+ * INI of system and user (sections/sources.h). Every key is checked. The keys of plugins are
  * checked by mf_config_open_plugins or when the model is built.
  *
  * If a source names another plugin for a section than an earlier source, keys of the earlier

@@ -76,6 +76,9 @@ static inline void move_mf_gemm(const mover *m, mf_gemm *a)
     MOVE(y.data);
     MOVE(gate);
     MOVE(from);
+    MOVE(place);
+    MOVE(norm_w);
+    MOVE(norm_b);
 }
 
 static inline void move_mf_update_args(const mover *m, mf_update_args *a)

@@ -26,6 +26,7 @@ lib/pretrained/gguf/gguf_config.c:linear a scaling of rope
 lib/pretrained/adapters/lora.h:lora the adapter that files of other tools can hold
 tools/cli/verbs/verb_export.c:linear the only router that files of other tools can hold
 lib/run/modules.c:attention      a module of the model
+core/graph/plan/fuse_token.c:attention    an op
 core/ops/layers/attention.c:attention    an op
 core/ops/linear.c:linear          an op
 core/ops/gemm.h:linear         an op

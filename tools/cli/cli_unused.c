@@ -7,7 +7,7 @@
 #include "base/mem.h"
 #include "cli/cli_parse.h"
 #include "config/aliases.h"
-#include "config/section.h"
+#include "run/sections/sources.h"
 #include "plugin/load/open.h"
 #include "run/sections/section_plugins.h"
 

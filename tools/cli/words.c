@@ -7,7 +7,7 @@
 #include "base/file/io.h"
 #include "base/mem.h"
 #include "base/text/shown.h"
-#include "config/sources.h"
+#include "run/sections/sources.h"
 #include "plugin/load/find.h"
 #include "run/folder/rundir.h"
 #include "run/run_config.h"

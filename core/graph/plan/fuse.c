@@ -3,7 +3,9 @@
  * separate ops. Results have the same bits.
  *
  * Casts: a gemm that only casts to bf16 read writes bf16; bf16 that was cast to f32 is not cast
- * back; sums read bf16. A cast that is not needed any more has no memory: its output is another
+ * back; sums read bf16. On devices that fuse, rotary positions between a gemm or bf16 and casts
+ * are computed in bf16: queries and keys are then rounded before they are rotated, too, which
+ * changes results. A cast that is not needed any more has no memory: its output is another
  * handle of its input.
  *
  * Activations: where gemms have an epilogue, the node of the first gemm of gated experts gets
@@ -25,6 +27,33 @@ bool mf_node_reads(const mf_node *node, const mf_tensor *t)
     for (int i = 0; !node->dead && i < node->n_in; i++)
         if (node->in[i] && node->reads >> i & 1u && mf_owner(node->in[i]) == t) return true;
     return false;
+}
+
+bool mf_is_plain(const mf_tensor *t, mf_dtype type)
+{
+    return t && !t->alias && t->dtype == type &&
+           (t->kind == MF_TENSOR_VALUE || t->kind == MF_TENSOR_GRAD);
+}
+
+bool mf_is_whole(const mf_tensor *t)
+{
+    return !t->param || mf_shape_count(t->shape) == mf_shape_count(t->param->shape);
+}
+
+void mf_node_take(mf_graph *g, int at, int j, mf_node *from)
+{
+    g->nodes[at]->out[j] = from ? from->out[0] : NULL;
+    if (!from) return;
+    from->out[0]->node = at;
+    from->dead = from->fused = true;
+}
+
+void mf_node_append(mf_node *node, mf_readers *r, mf_tensor *t)
+{
+    node->in[node->n_in] = t;
+    node->reads |= (uint32_t)(t != NULL) << node->n_in++;
+    node->more_in++;
+    if (t) r->fixed[mf_owner(t)->id] = true;
 }
 
 /* Returns the activation of the gemm in node `at` if both can be one node; NULL:
@@ -78,8 +107,7 @@ void mf_graph_fuse(mf_graph *g)
         gemm->out[1] = act->out[0];
         gemm->n_out = 2;
         act->out[0]->node = i;
-        act->dead = true;
-        g->dead++;
+        act->dead = act->fused = true;
     }
 }
 
@@ -99,17 +127,19 @@ static mf_tensor *before_cast(const mf_graph *g, const mf_tensor *t)
     return node->in[0]->dtype == MF_BF16 ? node->in[0] : NULL;
 }
 
-/* Whether t is computed by a gemm of bf16, and only casts to bf16 read it. */
-static bool may_be_bf16(const mf_graph *g, const mf_tensor *t)
+/* Whether t is computed by a gemm of bf16 (`any`: by any node), and only `but` and casts to
+ * bf16 read it. */
+static bool may_be_bf16(const mf_graph *g, const mf_tensor *t, bool any, const mf_node *but)
 {
     const mf_node *gemm = t->node >= 0 ? g->nodes[t->node] : NULL;
-    if (!gemm || gemm->backward || gemm->n_out != 1 || !(gemm->op->flags & MF_OP_GEMM) ||
-        mf_op_is_third_party(g, gemm->op) || gemm->in[X]->dtype != MF_BF16 ||
-        mf_tensor_is_stored(gemm->in[W]) || t->alias || t->keep || t->kind != MF_TENSOR_VALUE)
+    if (!gemm || t->alias || t->keep || t->kind != MF_TENSOR_VALUE) return false;
+    if (!any && (gemm->backward || gemm->n_out != 1 || !(gemm->op->flags & MF_OP_GEMM) ||
+                 mf_op_is_third_party(g, gemm->op) || gemm->in[X]->dtype != MF_BF16 ||
+                 mf_tensor_is_stored(gemm->in[W])))
         return false;
     for (int i = t->node + 1; i < g->n_nodes; i++) {
         const mf_node *node = g->nodes[i];
-        for (int j = 0; !node->dead && j < node->n_in; j++)
+        for (int j = 0; !node->dead && node != but && j < node->n_in; j++)
             if (node->in[j] && mf_owner(node->in[j]) == t &&
                 (node->in[j] != t || !casts_to(node, MF_BF16)))
                 return false;
@@ -117,18 +147,36 @@ static bool may_be_bf16(const mf_graph *g, const mf_tensor *t)
     return true;
 }
 
+/* Lets rope read and write bf16 if that makes casts unnecessary. */
+static void rotate_bf16(const mf_graph *g, mf_node *rope)
+{
+    mf_tensor *in = rope->in[0], *out = rope->out[0], *from = before_cast(g, in);
+    if (out->dtype != MF_F32 || in->dtype != MF_F32 || out->shape.dim[1] % 2 != 0 ||
+        !may_be_bf16(g, out, true, NULL))
+        return;
+    if (from && mf_shape_equal(from->shape, in->shape))
+        rope->in[0] = from;
+    else if (may_be_bf16(g, in, false, rope))
+        in->dtype = MF_BF16;
+    else
+        return;
+    out->dtype = MF_BF16;
+}
+
 void mf_graph_fuse_casts(mf_graph *g)
 {
+    const mf_opdef *rope = mf_graph_device_kernels(g)->fuses ? g->ops->find("rope") : NULL;
     const mf_opdef *sum = g->ops->find("sum"), *sum_to = g->ops->find("sum_to");
     for (int i = 0; i < g->n_nodes; i++) {
         mf_node *node = g->nodes[i];
         if (node->dead || node->n_in < 1 || !node->in[0]) continue;
+        if (node->op == rope) rotate_bf16(g, node);
         mf_tensor *in = node->in[0], *out = node->out[0], *from = before_cast(g, in);
         if ((node->op == sum || node->op == sum_to) && !node->backward && from &&
             mf_shape_equal(from->shape, in->shape))
             node->in[0] = from;
         if (!casts_to(node, MF_BF16) || out->keep || out->kind != MF_TENSOR_VALUE) continue;
-        if (!from && may_be_bf16(g, in)) in->dtype = MF_BF16;
+        if (!from && may_be_bf16(g, in, false, NULL)) in->dtype = MF_BF16;
         if (in->dtype == MF_BF16 && !mf_tensor_is_stored(in)) from = in;
         if (!from) continue;
         out->alias = mf_owner(from);

@@ -35,12 +35,12 @@ static bool is_root(const mf_node *node)
 static void mark_dead(mf_graph *g)
 {
     for (int i = 0; i < g->n_nodes; i++)
-        g->nodes[i]->dead = !is_root(g->nodes[i]);
+        g->nodes[i]->dead = g->nodes[i]->fused || !is_root(g->nodes[i]);
     for (int i = g->n_nodes - 1; i >= 0; i--) {
         const mf_node *node = g->nodes[i];
         for (int j = 0; j < node->n_in && !node->dead; j++)
             if (node->in[j] && node->reads >> j & 1u && node->in[j]->node >= 0)
-                g->nodes[node->in[j]->node]->dead = false;
+                g->nodes[node->in[j]->node]->dead = g->nodes[node->in[j]->node]->fused;
     }
     g->dead = 0;
     for (int i = 0; i < g->n_nodes; i++)
@@ -381,8 +381,10 @@ int mf_graph_plan(mf_graph *g)
             mark_dead(g);
         }
         mf_graph_fuse(g);
-        mf_graph_fuse_residuals(g);
-        code = refuse_unreadable(g);
+        code = mf_graph_fuse_residuals(g);
+        if (code == MF_OK) code = mf_graph_fuse_tokens(g);
+        if (code == MF_OK && mf_graph_device_kernels(g)) mark_dead(g);
+        if (code == MF_OK) code = refuse_unreadable(g);
         if (code == MF_OK) code = lay_out(&p, spans);
     }
     mf_free(spans);

@@ -123,8 +123,43 @@ static mf_attention_args bind(const mf_call *call)
     return p;
 }
 
+/* Attention of a token of each sequence with rope and cache_append (graph/plan/fuse_token.c): q
+ * has queries, keys and values; k and v are caches. */
+static int token_forward(const mf_call *call)
+{
+    enum { POSITION = FIRST + 1, FACTOR, POS }; /* inputs */
+    const mf_attr *t = call->attr;
+    const mf_kctx x = mf_call_kctx(call);
+    const int64_t batch = t->i[BATCH], heads = t->i[HEADS], kv_heads = t->i[KV_HEADS];
+    const mf_token_attention_args p = {.batch = batch,
+                                       .s = call->in[K].shape.dim[0] / batch,
+                                       .heads = heads,
+                                       .kv_heads = kv_heads,
+                                       .head_dim =
+                                           call->in[Q].shape.dim[1] / (heads + 2 * kv_heads),
+                                       .first = t->i[MF_TOKEN_FIRST],
+                                       .turned = t->i[MF_TOKEN_TURNED] / 2,
+                                       .window = t->i[WINDOW],
+                                       .half = t->i[MF_TOKEN_TURNED] % 2 != 0,
+                                       .theta = t->f[MF_TOKEN_THETA],
+                                       .magnitude = t->f[MF_TOKEN_MAGNITUDE],
+                                       .scale = t->f[SCALE],
+                                       .position = mf_call_i32(call, POSITION),
+                                       .pos = mf_call_i32(call, POS),
+                                       .kv_len = mf_call_i32(call, KV_LEN),
+                                       .factor = mf_call_f32(call, FACTOR),
+                                       .qkv = mf_call_f32(call, Q),
+                                       .k = (float *)(uintptr_t)call->in[K].data,
+                                       .v = (float *)(uintptr_t)call->in[V].data,
+                                       .y = mf_call_out(call, 0)};
+    mf_call_check(call, KV_LEN, MF_WHAT_KV_LEN, 0, p.s + 1);
+    mf_call_kernels(call)->token_attention(&x, &p);
+    return MF_OK;
+}
+
 static int attention_forward(const mf_call *call)
 {
+    if (call->n_in > FIRST + 1) return token_forward(call);
     const mf_kctx x = mf_call_kctx(call);
     mf_attention_args p = bind(call);
     mf_call_check(call, KV_LEN, MF_WHAT_KV_LEN, 0, p.s + 1);

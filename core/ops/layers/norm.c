@@ -68,6 +68,7 @@ static int run_forward(const mf_call *call, mf_norm_fn kind)
     mf_norm_args args = args_of(call, kind);
     args.type = mf_call_type(&call->out[0]);
     args.y = call->out[0].data;
+    if (call->n_out > 1) args.wide = mf_call_out(call, 1); /* graph/plan/fuse_residual.c */
     mf_call_kernels(call)->norm(&x, &args);
     return MF_OK;
 }

@@ -64,6 +64,7 @@ static int rope_forward(const mf_call *call)
                                .turned = turned_of(t),
                                .half = t->i[2] != 0,
                                .inverse = t->i[3] != 0,
+                               .bf16 = call->in[X].dtype == MF_BF16, /* graph/plan/fuse.c */
                                .theta = t->f[0],
                                .magnitude = t->f[1] > 0 ? t->f[1] : 1,
                                .position = mf_call_i32(call, POSITION),

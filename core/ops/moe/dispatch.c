@@ -17,6 +17,7 @@
  * token list the sums need no work memory. With a token list, a counting sort in the work
  * memory first lists the assignments of each token. */
 #include "ops/moe/dispatch.h"
+#include "ops/gemm.h"
 #include "ops/index.h"
 #include "ops/infer.h"
 
@@ -38,8 +39,38 @@ static int infer_group(mf_infer *in)
     return mf_infer_set(in, 3, MF_I32, rows);
 }
 
+/* A choice of experts and its groups in one launch (graph/plan/fuse_token.c), from the values
+ * before a norm and a router. */
+static int forward_route(const mf_call *call)
+{
+    enum { X, NO_TOKEN, W, BIAS, NORM_W, NORM_B, DIVISOR };             /* inputs */
+    enum { ORDER, OFFSET, TOKEN, PLACE, PROB, CHOSEN, GATE, ROW_GATE }; /* outputs */
+    const mf_kctx x = mf_call_kctx(call);
+    const mf_shape in = call->in[X].shape, router = call->in[W].shape;
+    const int64_t rows = in.dim[0] * call->attr->i[0];
+    mf_gemm norm = {0};
+    mf_call_norm(call, NORM_W, &norm);
+    mf_call_tell(call, ORDER, false, -1, rows);
+    mf_call_tell(call, OFFSET, true, 0, rows + 1);
+    mf_call_tell(call, TOKEN, false, -1, in.dim[0]);
+    mf_call_tell(call, PLACE, false, -1, rows);
+    mf_call_tell(call, CHOSEN, false, -1, router.dim[0]);
+    MF_RUN(mf_call_kernels(call), &x, token_route, .tokens = in.dim[0], .d = in.dim[1],
+           .experts = router.dim[0], .k = call->attr->i[0], .norm = norm.norm, .eps = norm.eps,
+           .eps_outside = norm.eps_outside, .renormalize = call->attr->i[2] != 0,
+           .scale = call->attr->f[0], .x = mf_call_f32(call, X), .norm_w = norm.norm_w,
+           .norm_b = norm.norm_b, .w = mf_call_f32(call, W), .bias = mf_call_f32(call, BIAS),
+           .divisor = mf_call_f32(call, DIVISOR), .prob = mf_call_out(call, PROB),
+           .gate = mf_call_out(call, GATE), .row_gate = mf_call_out(call, ROW_GATE),
+           .chosen = mf_call_out_i32(call, CHOSEN), .order = mf_call_out_i32(call, ORDER),
+           .offset = mf_call_out_i32(call, OFFSET), .token = mf_call_out_i32(call, TOKEN),
+           .place = mf_call_out_i32(call, PLACE));
+    return MF_OK;
+}
+
 static int forward_group(const mf_call *call)
 {
+    if (call->n_in > 2) return forward_route(call);
     const mf_kctx x = mf_call_kctx(call);
     const mf_kernels *k = mf_call_kernels(call);
     const int64_t rows = call->in[0].shape.dim[0], experts = call->attr->i[1];
@@ -85,10 +116,11 @@ static size_t list_bytes(int64_t rows, int64_t tokens)
 }
 
 /* Output 0 [t] = sum of gate[r] x[place[r]] over the assignments r of token t. token_of_row and
- * gate may be NULL. Output 0 is f32 if x is f32. */
+ * gate may be NULL. Output 0 is f32 if x is f32. Input `add`, if the call has it, is added
+ * (graph/plan/fuse_residual.c). */
 static void sum_over_rows(const mf_call *call, int64_t tokens, int64_t rows, int64_t d,
                           const int32_t *token_of_row, const int32_t *place, const float *gate,
-                          const mf_view *x)
+                          const mf_view *x, int add)
 {
     const mf_kctx kx = mf_call_kctx(call);
     const mf_kernels *k = mf_call_kernels(call);
@@ -102,7 +134,8 @@ static void sum_over_rows(const mf_call *call, int64_t tokens, int64_t rows, int
     MF_RUN(k, &kx, sum_rows, .type_in = (int)mf_call_type(x),
            .type_out = (int)mf_call_type(&call->out[0]), .n = tokens, .d = d,
            .k = call->attr->i[0], .offset = offset, .list = list, .place = place, .gate = gate,
-           .in = x->data, .out = call->out[0].data);
+           .in = x->data, .add = add < call->n_in ? mf_call_f32(call, add) : NULL,
+           .out = call->out[0].data);
 }
 
 static int judge_rows(const mf_infer *in, int list, int64_t rows, int64_t tokens)
@@ -149,7 +182,7 @@ static int backward_dispatch(const mf_call *call)
     enum { X, TOKEN, PLACE, LIST, Y, DY };
     const mf_shape x = call->in[X].shape;
     sum_over_rows(call, x.dim[0], call->in[DY].shape.dim[0], x.dim[1], mf_call_i32(call, LIST),
-                  mf_call_i32(call, PLACE), NULL, &call->in[DY]);
+                  mf_call_i32(call, PLACE), NULL, &call->in[DY], DY + 1);
     return MF_OK;
 }
 
@@ -195,7 +228,7 @@ static int forward_combine(const mf_call *call)
     mf_call_check_below(call, 2, MF_WHAT_PLACE, y.dim[0]);
     mf_call_check_below(call, 3, MF_WHAT_TOKEN, tokens);
     sum_over_rows(call, tokens, y.dim[0], y.dim[1], mf_call_i32(call, 3), mf_call_i32(call, 2),
-                  mf_call_f32(call, 1), &call->in[0]);
+                  mf_call_f32(call, 1), &call->in[0], call->n_in);
     return MF_OK;
 }
 
@@ -254,7 +287,7 @@ static int forward_return(const mf_call *call)
     mf_call_check_below(call, 2, MF_WHAT_PLACE, y.dim[0]);
     mf_call_check_below(call, 3, MF_WHAT_TOKEN, tokens);
     sum_over_rows(call, tokens, y.dim[0], y.dim[1], mf_call_i32(call, 3), mf_call_i32(call, 2),
-                  NULL, &call->in[0]);
+                  NULL, &call->in[0], 4);
     return MF_OK;
 }
 

@@ -98,6 +98,12 @@ static int linear_forward(const mf_call *call)
     const int64_t rows = call->in[X].shape.dim[0];
     mf_gemm g = by_rows(call, rows, w);
     mf_call_check_offset(call, OFFSET, rows);
+    if (call->n_in > 4) { /* fuse_token.c: return_rows, and what it adds */
+        g.epilogue = MF_EPILOGUE_SUM;
+        g.place = mf_call_i32(call, 4);
+        g.from = mf_call_f32(call, 5);
+        g.per = rows / call->out[0].shape.dim[0];
+    }
     if (mf_call_stored(call, W)) {
         mf_call_multiply_stored(call, false, NULL, g.offset, mf_call_f32(call, BIAS));
         return MF_OK;
@@ -142,9 +148,10 @@ const mf_opdef mf_op_grouped_linear = {
 /* ---- grouped_swiglu ----
  *
  * In graphs on a device this op replaces two ops (graph/plan/fuse.c), after gradients are
- * built. i1: no node reads h, so h need not be written. */
+ * built. i1: no node reads h, so h need not be written. For few rows it also replaces a norm
+ * and dispatch_rows (fuse_token.c); then x is the norm's input, and there are three more. */
 
-enum { GATE = 4 };
+enum { GATE = 4, TOKENS };
 
 static int swiglu_infer(mf_infer *in)
 {
@@ -167,9 +174,14 @@ static int swiglu_forward(const mf_call *call)
     const mf_kctx x = mf_call_kctx(call);
     const mf_kernels *k = mf_call_kernels(call);
     const mf_shape w = call->in[W].shape;
-    const int64_t rows = call->in[X].shape.dim[0], n = w.dim[1] / 2;
+    const int64_t rows = call->out[1].shape.dim[0], n = w.dim[1] / 2;
     mf_gemm g = by_rows(call, rows, w);
     mf_call_check_offset(call, OFFSET, rows);
+    if (call->n_in > TOKENS) {
+        mf_call_check_below(call, TOKENS, MF_WHAT_TOKEN, call->in[X].shape.dim[0]);
+        g.a.row = mf_call_i32(call, TOKENS);
+        mf_call_norm(call, TOKENS + 1, &g);
+    }
     g.n = g.c.ld = g.step_bias = 2 * n;
     g.k = g.a.ld = w.dim[2];
     g.b.trans = true;

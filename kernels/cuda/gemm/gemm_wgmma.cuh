@@ -392,6 +392,7 @@ static inline void mf_launch_gemm_wgmma(const mf_kctx *x, const mf_gemm &g)
 extern "C" bool mf_cuda_can_swiglu(const mf_gemm *g)
 {
     const uintptr_t at = (uintptr_t)g->c.data | (uintptr_t)g->y.data;
+    if (mf_can_gemm_few(*g)) return g->by == MF_BY_ROWS && g->n % 2 == 0 && g->beta == 0;
     const int64_t all = g->n / 2 | g->c.ld | g->y.ld;
     return mf_can_gemm_wgmma(*g) && g->by == MF_BY_ROWS && g->b.trans && g->beta == 0 &&
            g->n % 2 == 0 && (uintptr_t)g->bias % 8 == 0 && g->step_bias % 2 == 0 &&
@@ -432,7 +433,7 @@ extern "C" void mf_cuda_gemm(const mf_kctx *x, const mf_gemm *given)
         mf_launch_gemm_f32(x, g);
     else
         mf_launch_gemm(x, g);
-    if (by_rows)
+    if (by_rows && !few)
         MF_LAUNCH(mf_cu_gemm_outside, dim3(2u * (unsigned)mf_cuda_processors), dim3(MF_THREADS),
                   0, x, x->fault, g);
 }

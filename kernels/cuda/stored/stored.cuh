@@ -208,7 +208,7 @@ MF_INLINE void mf_eight_of(const T *x, int64_t c, int64_t end, bool wide, float 
 
 /* Rows of x that share a pass over the weights, at most; outputs of a block; those of a warp
  * where inputs lie side by side. */
-constexpr int MF_FEW = 4, MF_FEW_OUT = 32, MF_FEW_EACH = 4;
+constexpr int MF_FEW_STORED = 4, MF_FEW_OUT = 32, MF_FEW_EACH = 4;
 
 /* Adds to sum what row o of a part gives with each of the rows x, for each `step` eights of
  * inputs from `from` on. Several eights are under way at once. */

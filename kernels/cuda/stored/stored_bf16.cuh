@@ -208,15 +208,16 @@ extern "C" void mf_cuda_stored_gemm(const mf_kctx *x, const mf_stored_gemm_args 
     if (!g.back && g.rows <= MF_FEW_MOST) {
         /* rows of groups, those of a token, are of different experts */
         const bool one = g.offset || g.rows == 1;
-        const dim3 grid(mf_stored_blocks(w, MF_FEW_OUT), mf_grid(g.rows, one ? 1 : MF_FEW).x);
+        const dim3 grid(mf_stored_blocks(w, MF_FEW_OUT),
+                        mf_grid(g.rows, one ? 1 : MF_FEW_STORED).x);
         mf_by_type(g.bf16 ? MF_CAST_BF16 : MF_CAST_F32, [&](auto type) {
             typedef decltype(type) T;
             if (one)
                 MF_LAUNCH((mf_cu_stored_few<1, T>), grid, dim3(MF_THREADS), 0, x, x->fault, w,
                           g, wide);
             else
-                MF_LAUNCH((mf_cu_stored_few<MF_FEW, T>), grid, dim3(MF_THREADS), 0, x, x->fault,
-                          w, g, wide);
+                MF_LAUNCH((mf_cu_stored_few<MF_FEW_STORED, T>), grid, dim3(MF_THREADS), 0, x,
+                          x->fault, w, g, wide);
         });
         return;
     }

@@ -10,7 +10,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include "config/sources.h"
+#include "run/sections/sources.h"
 
 typedef struct mf_quantize_options {
     const char *run;   /* path of the new run, a directory that is new or empty; its folder

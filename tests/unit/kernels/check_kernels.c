@@ -29,6 +29,7 @@ static const struct family {
     {"maps", mf_kernel_cases_maps, 1},
     {"routing", mf_kernel_cases_routing, 1},
     {"stored", mf_kernel_cases_stored, 3}, /* its types are many, and their order has no 3 */
+    {"token", mf_kernel_cases_token, 1},
     {"wide", mf_kernel_cases_wide, 1},
 };
 

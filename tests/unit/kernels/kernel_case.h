@@ -103,6 +103,7 @@ extern const mf_kernel_row mf_kernel_cases_many[];
 extern const mf_kernel_row mf_kernel_cases_layers[];
 extern const mf_kernel_row mf_kernel_cases_maps[];
 extern const mf_kernel_row mf_kernel_cases_routing[];
+extern const mf_kernel_row mf_kernel_cases_token[];
 extern const mf_kernel_row mf_kernel_cases_wide[];
 
 /* Tests the kernels k with numbers that are not finite, in weights of each type and in x

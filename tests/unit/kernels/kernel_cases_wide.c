@@ -53,13 +53,15 @@ static void run_cross_entropy_backward(mf_kt *t)
            .dweight = kt_result(t, rows));
 }
 
-/* A head of which some variants have rows of logits that need several turns. Variants from 3 on
- * have a bias, whose gradient is summed before the gradients of the logits are rounded. */
+/* A head of which some variants have rows of logits that need several turns, or that a block of
+ * a GPU does not keep, or more rows than blocks. Variants from 5 on have weights and a bias,
+ * whose gradient is summed before the gradients of the logits are rounded. */
 static void run_head(mf_kt *t, int type)
 {
-    static const int64_t vocab_of[] = {9001, 700, 8192};
-    const int64_t rows = 5, d = 4, vocab = vocab_of[t->variant % 3];
-    const bool bias = t->variant >= 3;
+    static const int64_t vocab_of[] = {9001, 700, 8192, 41801, 1102},
+                         rows_of[] = {5, 5, 5, 2, 27};
+    const int64_t rows = rows_of[t->variant % 5], d = 4, vocab = vocab_of[t->variant % 5];
+    const bool bias = t->variant >= 5;
     void *dx = kt_work(t, (size_t)(rows * d * mf_cast_size(type)));
     const mf_linear_cross_entropy_args args = {
         .rows = rows,
@@ -70,6 +72,7 @@ static void run_head(mf_kt *t, int type)
         .w = kt_typed(t, type, vocab * d, kt_f32(t, vocab * d)),
         .bias = bias ? kt_f32(t, vocab) : NULL,
         .target = kt_i32(t, rows, -1, vocab - 1),
+        .weight = bias ? kt_positive(t, rows) : NULL,
         .loss = kt_result(t, 1),
         .row_loss = kt_result(t, rows),
         .dx = dx,
@@ -337,8 +340,8 @@ const mf_kernel_row mf_kernel_cases_wide[] = {
     {"group_sum", run_group_sum, 8, true, 1e-6},
     {"cross_entropy", run_cross_entropy, 6, false, 1e-6},
     {"cross_entropy_backward", run_cross_entropy_backward, 6, false, 1e-6},
-    {"linear_cross_entropy", run_head_f32, 6, false, 1e-5}, /* sums of 9,001 numbers in f32 */
-    {"linear_cross_entropy", run_head_bf16, 6, false, 1e-2},
+    {"linear_cross_entropy", run_head_f32, 10, false, 1e-5}, /* sums of 9,001 numbers in f32 */
+    {"linear_cross_entropy", run_head_bf16, 10, false, 1e-2},
     {"embedding_grad", run_embedding_grad, 8, true, 1e-6},
     {"embedding", run_embedding, 1, true, 0},
     {"gather_rows", run_gather_rows, 4, true, 0},

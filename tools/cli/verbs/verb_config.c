@@ -10,7 +10,7 @@
 #include "cli/cli.h"
 #include "cli/cli_model.h"
 #include "config/aliases.h"
-#include "config/sources.h"
+#include "run/sections/sources.h"
 #include "run/config_write.h"
 #include "run/cost.h"
 #include "run/launch_check.h"

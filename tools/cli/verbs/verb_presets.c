@@ -5,7 +5,7 @@
 #include "io/json.h"
 #include "base/text/shown.h"
 #include "cli/table.h"
-#include "config/sources.h"
+#include "run/sections/sources.h"
 
 #include <stdio.h>
 

@@ -3,7 +3,7 @@
 #include "lab/plan/plan.h"
 #include "base/error.h"
 #include "base/mem.h"
-#include "config/section.h"
+#include "run/sections/sources.h"
 
 /* An option of one part of mf_plan_cluster. Its offset counts from the beginning of
  * that part. */

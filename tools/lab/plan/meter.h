@@ -19,6 +19,7 @@ typedef struct mf_meter_device {
                               * in f32 */
     double bandwidth;        /* bytes/s */
     double memory;           /* bytes */
+    double shared;           /* bytes of shared memory that a block may have */
     int processors;
     double launch; /* seconds of a launch in a recording */
     /* shares of the peaks; the comment at the table in meter.c lists their sources */

@@ -7,7 +7,6 @@
 /* ---- gemms ---- */
 
 #define TILE 128.0 /* rows, and also columns, of a tile */
-#define FEW  16    /* gemms of so few rows wait for the weights alone */
 
 static double up(double n, double unit)
 {
@@ -27,7 +26,7 @@ static double side_of(double n)
 static double gemm_seconds(const mf_meter_device *d, const mf_gemm *g)
 {
     const double groups = g->groups > 1 ? (double)g->groups : 1;
-    if (g->m <= FEW) return 0;
+    if (g->m <= MF_FEW) return 0;
     const bool own = mf_gemm_own(g), bf16 = mf_gemm_bf16(g);
     const double rows = g->by == MF_BY_ROWS ? (double)g->m / groups : (double)g->m;
     const double k = g->by == MF_BY_INNER ? (double)g->k / groups : (double)g->k;
@@ -52,7 +51,7 @@ static void count_gemm(mf_meter *m, const char *name, const mf_gemm *g)
 }
 
 /* Counts the chunks of rows. Each chunk computes logits, losses, and gradients, with gemms of
- * the type of x. */
+ * the type of x. Losses and gradients are one launch if a block keeps a row of logits. */
 static void count_head(mf_meter *m, const char *name, const mf_linear_cross_entropy_args *a)
 {
     const int64_t chunk = mf_linear_cross_entropy_chunk(a->rows, a->vocab, a->most_logits);
@@ -63,8 +62,11 @@ static void count_head(mf_meter *m, const char *name, const mf_linear_cross_entr
         mf_gemm g = {.m = n, .n = a->vocab, .k = a->d, .b.trans = true};
         g.a.type = g.b.type = a->type;
         count_gemm(m, name, &g);
-        mf_meter_add(m, name, 1, logits, 0, 0);
-        if (a->dx || a->dw || a->dbias) mf_meter_add(m, name, 1, logits + dlogits, 0, 0);
+        const bool gradients = a->dx || a->dw || a->dbias;
+        const double row = 4.0 * (double)mf_linear_cross_entropy_pitch(a->vocab);
+        const bool kept = gradients && a->vocab > 1024 && row + 1024 <= m->device->shared;
+        if (!kept) mf_meter_add(m, name, 1, logits, 0, 0);
+        if (gradients) mf_meter_add(m, name, 1, logits + dlogits, 0, 0);
         g.n = a->d, g.k = a->vocab, g.b.trans = false, g.c.type = a->type;
         if (a->dx) count_gemm(m, name, &g);
         g.m = a->vocab, g.k = n, g.a.trans = true, g.c.type = MF_CAST_F32, g.beta = from > 0;
@@ -133,9 +135,16 @@ static bool can_pack(int type, int64_t n, int64_t k)
     return false;
 }
 
+/* On a GPU of any capability, few rows have the epilogue. */
+static bool can_swiglu(const mf_gemm *g)
+{
+    return g->m <= MF_FEW && mf_gemm_bf16(g);
+}
+
 const mf_kernels mf_meter_kernels = {
     .name = "meter",
     .can_pack = can_pack,
+    .can_swiglu = can_swiglu,
     .most_logits = MF_GPU_LOGITS,
     .fuses = true,
 #define MF_KERNEL(fn, ...) .fn = meter_##fn,

@@ -2,7 +2,7 @@
 #ifndef MF_LAB_RESULT_PARTS_H
 #define MF_LAB_RESULT_PARTS_H
 
-#include "config/sources.h"
+#include "run/sections/sources.h"
 #include "lab/result/result.h"
 
 /* The first line of a configuration in a result: nothing of the reader's own files is added. */

@@ -9,7 +9,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include "config/sources.h"
+#include "run/sections/sources.h"
 
 typedef struct mf_swap_options {
     const char *router; /* name with options: mlp, or mlp:hidden=64,input_norm=none */

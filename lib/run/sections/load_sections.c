@@ -1,52 +1,15 @@
-/* config/load.c: fills the structs of all sections from the sources. Every key and every
- * section is checked at its line; this file knows keys and sections only from the tables. */
+/* run/sections/load_sections.c: fills the structs of all sections from the sources. Every key
+ * and every section is checked at its line. Keys and sections are known only from tables. */
 #include "base/error.h"
 #include "config/aliases.h"
 #include "config/section.h"
-#include "config/sources.h"
+#include "run/sections/sources.h"
 
 #include <stdarg.h>
 #include <string.h>
 
 /* maximum number of sections, including sections that abbreviate others, and the end mark */
 enum { SECTIONS = 40 };
-
-const char *const mf_section_auto[] = {"auto", NULL};
-
-bool mf_section_named(const mf_section *s)
-{
-    return s->name[strlen(s->name) - 1] == '.';
-}
-
-const mf_section *mf_section_find(const mf_section_at *all, const char *name)
-{
-    for (const mf_section_at *a = all; a->section; a++) {
-        const mf_section *s = a->section;
-        const size_t n = strlen(s->name);
-        if (strcmp(s->name, name) == 0) return s;
-        if (mf_section_named(s) && strncmp(s->name, name, n) == 0 && name[n] != '\0') return s;
-    }
-    return NULL;
-}
-
-const char *const mf_section_all_keys[] = {"*", NULL};
-
-static bool lists(const char *const *keys, const char *key)
-{
-    for (const char *const *k = keys; k && *k; k++)
-        if (strcmp(*k, "*") == 0 || strcmp(*k, key) == 0) return true;
-    return false;
-}
-
-bool mf_section_local(const mf_section *s, const char *key)
-{
-    return lists(s->local, key);
-}
-
-bool mf_section_fixed(const mf_section *s, const char *key)
-{
-    return lists(s->fixed, key);
-}
 
 /* The state of loading. With a sink, wrong values are passed to the sink and reading continues.
  * Without a sink, the first error ends the reading. */

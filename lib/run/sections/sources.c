@@ -1,7 +1,7 @@
-/* config/sources.c: finds and reads the sources of a configuration: settings of machine and
- * user, the chain of presets and files, assignments on the command line. Later entries override
- * earlier entries. Entries for a plugin that a later source replaced are marked as optional. */
-#include "config/sources.h"
+/* run/sections/sources.c: finds and reads the sources of a configuration: settings of machine
+ * and user, the chain of presets and files, assignments on the command line. Later entries
+ * override earlier entries, and for a plugin that a later source replaced they are optional. */
+#include "run/sections/sources.h"
 #include "config/aliases.h"
 
 #include "base/error.h"
@@ -190,7 +190,7 @@ static bool is_of_run(sources *s, const char *path)
     return manifest && mf_exists(manifest);
 }
 
-/* Whether the file is complete (config/sources.h). A file that cannot be read is not complete;
+/* Whether the file is complete (sources.h). A file that cannot be read is not complete;
  * its loader reports the reason. Every version writes the same first line, so runs of all
  * versions are recognized. */
 static int judge_complete(sources *s, const char *path, bool *ret)

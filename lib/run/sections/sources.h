@@ -1,7 +1,7 @@
-/* config/sources.h: reads the sources of a configuration. Entries of later sources override
- * earlier ones. */
-#ifndef MF_CONFIG_SOURCES_H
-#define MF_CONFIG_SOURCES_H
+/* run/sections/sources.h: reads the sources of a configuration, and fills the structs of its
+ * sections from them. Entries of later sources override earlier ones. */
+#ifndef MF_SECTIONS_SOURCES_H
+#define MF_SECTIONS_SOURCES_H
 
 #include "base/text/ini.h"
 #include "config/section.h"
@@ -48,5 +48,11 @@ int mf_config_preset_brief(mf_arena *arena, const char *name, const char **ret);
 /* Returns the names of presets, sorted, NULL-terminated, from the arena; empty if there
  * are none. */
 const char *const *mf_config_preset_names(mf_arena *arena);
+
+/* Checks all of ini and fills the structs of `conf`, which must be zeroed; memory comes from
+ * the arena. With a sink, wrong values are passed to the sink and reading continues; *ret_first
+ * is the code of the first wrong value. Without a sink the first error is returned. */
+int mf_sections_load(const mf_section_at *all, void *conf, mf_ini *ini, mf_arena *arena,
+                     const mf_problem_sink *sink, int *ret_first);
 
 #endif
