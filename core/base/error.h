@@ -36,10 +36,10 @@ int mf_fail_context(int code, const char *fmt, ...) MF_PRINTF(2, 3);
  * know the file's name. */
 int mf_fail_in(int code, const char *file);
 #ifdef __clang_analyzer__ /* it does not see that the result is the code */
-#define mf_fail(code, ...) (mf_fail(code, __VA_ARGS__), (code))
-#define mf_fail_errno(code, ...) (mf_fail_errno(code, __VA_ARGS__), (code))
+#define mf_fail(code, ...)         (mf_fail(code, __VA_ARGS__), (code))
+#define mf_fail_errno(code, ...)   (mf_fail_errno(code, __VA_ARGS__), (code))
 #define mf_fail_context(code, ...) (mf_fail_context(code, __VA_ARGS__), (code))
-#define mf_fail_in(code, file) (mf_fail_in(code, file), (code))
+#define mf_fail_in(code, file)     (mf_fail_in(code, file), (code))
 #endif
 
 /* Text of this thread's last error, "" if there is none. Valid until this thread records or

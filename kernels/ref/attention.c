@@ -1,7 +1,7 @@
 /* attention.c: scaled dot-product attention, one query or one key at a time. Scores are
  * recomputed wherever they are needed, so no matrix of scores is stored. In the backward pass a
- * score can exceed lse by more than 1 only because of rounding (scores beyond 1e7). Such a score
- * counts as lse in all sets, so its weight is 1 and not infinite. */
+ * score can exceed lse by more than 1 only because of rounding (scores beyond 1e7). It counts
+ * as lse then in all sets, so its weight is 1 and not infinite. */
 #include <math.h>
 
 #include "kernels/ref/ref.h"

@@ -54,8 +54,8 @@ static int look(mf_arena *arena, const char *run, const char *or_file, const cha
 /* Finds the record of a run. or_file: as for look. *ret: the folder pretrained/ of the run or
  * of a run from which it started; NULL: none. *ret_gone: a run from which it started and that
  * no longer exists; else NULL. */
-static int find_record(mf_arena *arena, const char *run, const char *or_file,
-                       const char **ret, const char **ret_gone)
+static int find_record(mf_arena *arena, const char *run, const char *or_file, const char **ret,
+                       const char **ret_gone)
 {
     int rc = MF_OK;
     *ret = *ret_gone = NULL;
@@ -148,8 +148,8 @@ static void put_value(mf_jw *w, const mf_json *v)
  * it describes this one. */
 static int write_generation(const char *config, const char *to)
 {
-    static const char *const keys[] = {"bos_token_id", "eos_token_id", "pad_token_id",
-                                       "do_sample",    "temperature",  "top_p",
+    static const char *const keys[] = {"bos_token_id", "eos_token_id",   "pad_token_id",
+                                       "do_sample",    "temperature",    "top_p",
                                        "top_k",        "max_new_tokens", "repetition_penalty"};
     mf_json *json = NULL;
     mf_jw *w = mf_jw_new();

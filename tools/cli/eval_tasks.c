@@ -102,8 +102,9 @@ static int read_shots(const mf_cli *cli, mf_task_shots *ret, mf_task_file **from
     ret->n = (int)mf_cli_int(cli, "shots", 0);
     ret->first = strcmp(draw, "first") == 0;
     if (!ret->first && (!mf_parse_i64(draw, &seed) || seed < 0 || seed > UINT32_MAX))
-        return mf_fail(MF_EUSAGE, "--shots-draw: expected first, or a seed from 0 to %lld, "
-                                  "found '%s'",
+        return mf_fail(MF_EUSAGE,
+                       "--shots-draw: expected first, or a seed from 0 to %lld, "
+                       "found '%s'",
                        (long long)UINT32_MAX, draw);
     ret->seed = (uint32_t)seed;
     if (mf_cli_count(cli, "shots-from") == 0) return MF_OK;

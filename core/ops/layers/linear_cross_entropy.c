@@ -49,9 +49,9 @@ static int loss_infer(mf_infer *in)
         return in->fail(in, "expected b, whose gradient is wanted");
     const int gemms = 1 + !!(want & WANT_X) + !!(want & WANT_W);
     in->flops = 2.0 * gemms * (double)x.dim[0] * (double)x.dim[1] * (double)w.dim[0];
-    in->work_bytes = mf_linear_cross_entropy_work(x.dim[0], x.dim[1], w.dim[0], (int)type,
-                                                  in->attr->i[3], (want & WANT_X) != 0,
-                                                  (want & WANT_BIAS) != 0);
+    in->work_bytes =
+        mf_linear_cross_entropy_work(x.dim[0], x.dim[1], w.dim[0], (int)type, in->attr->i[3],
+                                     (want & WANT_X) != 0, (want & WANT_BIAS) != 0);
     int n = 0;
     if (mf_infer_set(in, n++, MF_F32, mf_shape0())) return MF_ESHAPE;
     if (want == 0) return mf_infer_set(in, n, MF_F32, rows);

@@ -340,7 +340,7 @@ static int report(const import *im, mf_import_report *ret)
 int mf_import_adapter(const char *folder, const char *onto, const char *run,
                       mf_import_report *ret)
 {
-    import im = {.folder = folder, .onto = onto, .arena = mf_arena_new()};
+import im = {.folder = folder, .onto = onto, .arena = mf_arena_new() };
     int rc = im.arena ? read_base(&im) : MF_ENOMEM;
     if (rc == MF_OK) rc = place_all(&im);
     if (rc == MF_OK) rc = write_sections(&im);

@@ -235,9 +235,7 @@ static int open_locked(const char *named, mf_rundir **ret)
 {
     char *path = mf_rundir_settle(named);
     *ret = NULL;
-    int code = path                              ? new_rundir(path, ret)
-               : mf_error_code() == MF_ENOMEM ? MF_ENOMEM
-                                              : MF_EIO;
+    int code = path ? new_rundir(path, ret) : mf_error_code() == MF_ENOMEM ? MF_ENOMEM : MF_EIO;
     if (code == MF_OK) code = mf_rundir_refuse_links(path, NULL);
     if (code == MF_OK) code = mf_below_add(path, &(*ret)->below);
     if (code == MF_OK) code = take_lock(*ret);

@@ -154,9 +154,12 @@ static int spoiled(void *self, mf_ctx *ctx, mf_graph *g, const mf_router_in *in,
 
 static const mf_option options[] = {OPTIONS MF_END_OPTIONS};
 
-static const mf_router vtable = {
-    .size = VTABLE_SIZE, .flags = FLAGS, .init = INIT, .fini = FINI, .route = ROUTE,
-    .after_step = AFTER};
+static const mf_router vtable = {.size = VTABLE_SIZE,
+                                 .flags = FLAGS,
+                                 .init = INIT,
+                                 .fini = FINI,
+                                 .route = ROUTE,
+                                 .after_step = AFTER};
 
 /* This array avoids compiler warnings about those of these names that a file does not use. */
 const void *const bad_unused[] = {(const void *)options, (const void *)&vtable,

@@ -177,8 +177,7 @@ static mf_tensor *sequence_mean(mf_graph *g, const mf_router_in *in)
 
 static mf_tensor *spoil_input(mf_graph *g, const mf_router_in *in)
 {
-    const mf_shape flat = mf->shape(in->x),
-                   by = mf_shape3(in->batch, in->seq, flat.dim[1]);
+    const mf_shape flat = mf->shape(in->x), by = mf_shape3(in->batch, in->seq, flat.dim[1]);
     mf_tensor *x = in->x;
     const bool training = mf->training(g);
     if ((IS(40) && training) || IS(41))
@@ -244,13 +243,15 @@ static void fini(void *self_)
     if (IS(59)) free(self->heap), free((char *)self + 8);
 }
 
-static const mf_option options[] = {
-    MF_OPTION_REAL(conf, scale, "1", 0, 10, 0, "not used"), MF_END_OPTIONS};
+static const mf_option options[] = {MF_OPTION_REAL(conf, scale, "1", 0, 10, 0, "not used"),
+                                    MF_END_OPTIONS};
 
-static const mf_router vtable = {
-    .size = sizeof(mf_router), .init = init, .fini = fini, .route = route,
-    .after_step = after_step};
+static const mf_router vtable = {.size = sizeof(mf_router),
+                                 .init = init,
+                                 .fini = fini,
+                                 .route = route,
+                                 .after_step = after_step};
 
-MF_EXPORT_PLUGIN = MF_PLUGIN_INIT(MF_ROUTER, mf_router, "planted", "1", "MIT",
-                                  "one linear layer and a cubic", options, conf, router,
-                                  &vtable);
+MF_EXPORT_PLUGIN =
+    MF_PLUGIN_INIT(MF_ROUTER, mf_router, "planted", "1", "MIT", "one linear layer and a cubic",
+                   options, conf, router, &vtable);

@@ -93,8 +93,8 @@ static int after_step(void *self, mf_ctx *ctx, const struct mf_step *step)
 static const mf_option options[] = {MF_OPTION_INT(conf, unused, "0", 0, 1, 0, "not used"),
                                     MF_END_OPTIONS};
 
-static const mf_router vtable = {.size = sizeof(mf_router), .init = init, .route = route,
-                                 .after_step = after_step};
+static const mf_router vtable = {
+    .size = sizeof(mf_router), .init = init, .route = route, .after_step = after_step};
 
 MF_EXPORT_PLUGIN = MF_PLUGIN_INIT(MF_ROUTER, mf_router, "unsteady", "1.0", "MIT",
                                   "wrong on purpose", options, conf, router, &vtable);

@@ -19,8 +19,7 @@ static int init(void *self_, mf_ctx *ctx, const void *conf_, const mf_dims *dims
     router *self = self_;
     *self = (router){conf_, dims->experts, dims->dim};
     int rc = mf->buffer(ctx, "centroid", mf_shape2(dims->experts, dims->dim), MF_NORMAL(1));
-    if (rc == MF_OK)
-        rc = mf->tally(ctx, "sum", mf_shape2(dims->experts, dims->dim + 1), 0);
+    if (rc == MF_OK) rc = mf->tally(ctx, "sum", mf_shape2(dims->experts, dims->dim + 1), 0);
     return rc;
 }
 
@@ -30,14 +29,13 @@ static void gather(const router *self, mf_ctx *ctx, mf_graph *g, const mf_router
 {
     const int64_t T = (int64_t)in->batch * in->seq;
     const float one = 1;
-    mf_tensor *nearest = mf_one_hot(g, mf_reshape(g, mf_topk(g, logits, 1), mf_shape1(T)),
-                                    self->experts);
+    mf_tensor *nearest =
+        mf_one_hot(g, mf_reshape(g, mf_topk(g, logits, 1), mf_shape1(T)), self->experts);
     if (in->mask) nearest = mf_mul(g, nearest, mf_reshape(g, in->mask, mf_shape2(T, 1)));
-    mf_tensor *ones = mf_broadcast(g, mf->constant(g, MF_F32, mf_shape2(1, 1), &one),
-                                   mf_shape2(T, 1));
+    mf_tensor *ones =
+        mf_broadcast(g, mf->constant(g, MF_F32, mf_shape2(1, 1), &one), mf_shape2(T, 1));
     mf_tensor *both[2] = {mf_stop_gradient(g, in->x), ones};
-    mf->count(ctx, g, "sum",
-              mf_matmul(g, nearest, true, mf_concat(g, 2, both, 1), false, 1));
+    mf->count(ctx, g, "sum", mf_matmul(g, nearest, true, mf_concat(g, 2, both, 1), false, 1));
 }
 
 static int route(void *self_, mf_ctx *ctx, mf_graph *g, const mf_router_in *in, mf_routing *out)
@@ -45,8 +43,8 @@ static int route(void *self_, mf_ctx *ctx, mf_graph *g, const mf_router_in *in, 
     const router *self = self_;
     mf_tensor *c = mf->use(ctx, g, "centroid");
     mf_tensor *cross = mf_matmul(g, in->x, false, c, true, 2);
-    mf_tensor *length = mf_reshape(g, mf_sum(g, mf_square(g, c), 2u, false),
-                                   mf_shape2(1, self->experts));
+    mf_tensor *length =
+        mf_reshape(g, mf_sum(g, mf_square(g, c), 2u, false), mf_shape2(1, self->experts));
     out->logits = mf_scale(g, mf_sub(g, cross, length), 1 / self->c->temperature);
     if (mf->training(g)) gather(self, ctx, g, in, out->logits);
     return mf->status(g);

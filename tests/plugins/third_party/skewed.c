@@ -36,6 +36,6 @@ static const mf_option options[] = {
 
 static const mf_router vtable = {.size = sizeof(mf_router), .init = init, .route = route};
 
-MF_EXPORT_PLUGIN = MF_PLUGIN_INIT(MF_ROUTER, mf_router, "skewed", "1.0", "MIT",
-                                  "all tokens to a few experts", options, conf, router,
-                                  &vtable);
+MF_EXPORT_PLUGIN =
+    MF_PLUGIN_INIT(MF_ROUTER, mf_router, "skewed", "1.0", "MIT", "all tokens to a few experts",
+                   options, conf, router, &vtable);

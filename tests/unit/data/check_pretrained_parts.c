@@ -483,7 +483,7 @@ START_TEST(bad_files)
         {"{" MODEL ",\"normalizer\":{\"type\":\"Precompiled\",\"precompiled_charsmap\":\"%\"}}",
          "base64 of 1 letters: expected whole groups of 4"},
         {"{" MODEL ",\"normalizer\":{\"type\":\"Precompiled\",\"precompiled_charsmap\":"
-                   "\"BAAAAAAAAABh\"}}",
+         "\"BAAAAAAAAABh\"}}",
          "expected texts in UTF-8"},
         {"{" MODEL ",\"normalizer\":{\"type\":\"Nmt\"}}", "\"Nmt\": expected NFC"},
         {"{" MODEL ",\"normalizer\":{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"a)\"},"

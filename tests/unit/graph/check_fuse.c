@@ -386,7 +386,7 @@ static int token_on(mf_device *d, int odd, float *y, float *caches)
     return info.dead;
 }
 
-/* Fused and not, on the same device. The nodes that become parts of others: two norms and a cast
+/* Fused and not, on the same device. Nodes that become parts of others: two norms and a cast
  * for the router, a cast before the output, the router, its softmax, choice, gates and their
  * rows with a handle of them; rope, three slices, two appends; rows of experts and their sum;
  * two sums of the residual stream. In the last cases some must stay. */

@@ -89,8 +89,8 @@ START_TEST(indices_of_our_kernels_are_not_checked)
     mf_row_groups groups = mf_group_rows(g, expert, NULL, 2, 5);
     mf_tensor *rows = mf_dispatch_rows(g, x, &groups, NULL, 2);
     y[1] = mf_combine_rows(g, rows, NULL, &groups, NULL, 6, 2);
-    y[2] = mf_grouped_linear(g, rows, mf_broadcast(g, x, mf_shape3(5, 6, 5)), groups.offset,
-                             NULL);
+    y[2] =
+        mf_grouped_linear(g, rows, mf_broadcast(g, x, mf_shape3(5, 6, 5)), groups.offset, NULL);
     y[3] = mf_bincount(g, expert, NULL, 5);
     keep_and_finish(g, 4, y);
     ck_assert_int_eq(checks_of(g, false), 0);

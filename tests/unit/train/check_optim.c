@@ -364,8 +364,8 @@ START_TEST(which_matrices_are_muons)
     mf_param *p;
     for (size_t i = 0; i < sizeof given / sizeof *given; i++) {
         const mf_init init = {MF_INIT_ZERO, given[i].flags, 0};
-        ck_assert_int_eq(
-            mf_store_declare(s, given[i].name, mf_shape2(4, 6), init, false, &p), MF_OK);
+        ck_assert_int_eq(mf_store_declare(s, given[i].name, mf_shape2(4, 6), init, false, &p),
+                         MF_OK);
         p->adapter = given[i].adapter;
         ck_assert_msg(mf_optim_sees_whole(&c, p) == given[i].muon, "%s", given[i].name);
     }

@@ -226,8 +226,9 @@ static int shorten(const mf_cli *cli, mf_session *s)
                   context = s->config->train.eval_context;
     if (n == 0) return MF_OK;
     if (mf_task_by_row(s->config->model.task) || mf_session_by_length(s))
-        return mf_fail(MF_EUSAGE, "--length=%lld: expected a text that is read in windows, "
-                                  "found whole examples",
+        return mf_fail(MF_EUSAGE,
+                       "--length=%lld: expected a text that is read in windows, "
+                       "found whole examples",
                        (long long)n);
     if (n > most)
         return mf_fail(MF_EUSAGE, "--length=%lld: expected at most model.seq of the run, %lld",

@@ -266,8 +266,8 @@ static void meter_print(const mf_config *c, const mf_meter *m, const mf_meter *t
     if (token->n > 0)
         printf("\na token that is generated with a cache of %lld: %lld launches, %.2f MB, "
                "%.3f ms\n",
-               (long long)c->model.seq, (long long)token->sum.launches,
-               1e-6 * token->sum.bytes, 1e3 * token->sum.seconds);
+               (long long)c->model.seq, (long long)token->sum.launches, 1e-6 * token->sum.bytes,
+               1e3 * token->sum.seconds);
 }
 
 static int predict_device(const mf_cli *cli, const char *name)

@@ -231,8 +231,7 @@ static void print_removed(const mf_prune_report *r, const mf_prune_row *x)
         mf_line_add(&line, "%s layer %d:", l > 0 ? ";" : "", (int)r->layer[l]);
         for (int32_t e = 0; e < r->experts; e++)
             if (!x->kept[l][e] && x->into) {
-                mf_line_add(&line, "%s %d to %d", later ? "," : "", (int)e,
-                            (int)x->into[l][e]);
+                mf_line_add(&line, "%s %d to %d", later ? "," : "", (int)e, (int)x->into[l][e]);
                 later = true;
             } else if (!x->kept[l][e]) {
                 mf_line_add(&line, " %d", (int)e);

@@ -115,7 +115,7 @@ int mf_compare_spawn(const char *const *argv, const char *log, int claim, pid_t 
     errno = add_actions(&actions, log, claim);
     if (errno == 0)
         errno = posix_spawnp(ret_pid, argv[0], &actions, &attributes,
-                            (char *const *)(const void *)argv, environ);
+                             (char *const *)(const void *)argv, environ);
     int rc = errno == 0 ? MF_OK : mf_fail_errno(MF_ERUN, "cannot start %s for a run", argv[0]);
     posix_spawn_file_actions_destroy(&actions);
     posix_spawnattr_destroy(&attributes);

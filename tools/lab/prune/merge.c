@@ -27,8 +27,7 @@ void mf_prune_alike_add(const float *score, int64_t T, int64_t E, const float *m
             mean += logit(row[e], prob) / (double)E;
         for (int64_t a = 0; a < E; a++)
             for (int64_t b = 0; b <= a; b++)
-                to[a * E + b] +=
-                    (logit(row[a], prob) - mean) * (logit(row[b], prob) - mean);
+                to[a * E + b] += (logit(row[a], prob) - mean) * (logit(row[b], prob) - mean);
     }
 }
 
@@ -208,10 +207,10 @@ static void add(const layer *l, int64_t expert, double weight, const int64_t *un
 
 static int cannot_change(const part *p)
 {
-    return mf_error_code() ? mf_error_code()
-                           : mf_fail(MF_EUSAGE,
-                                     "%s: expected weights in f32 that can be changed",
-                                     p->param->name);
+    return mf_error_code()
+               ? mf_error_code()
+               : mf_fail(MF_EUSAGE, "%s: expected weights in f32 that can be changed",
+                         p->param->name);
 }
 
 /* Writes the sums to the expert, and keeps its old values. */

@@ -89,8 +89,7 @@ static int judge(prune *p)
     if (share > 0 && p->gone == 0)
         return mf_fail(MF_EUSAGE, "--share %g of %d experts is none; expected at least %g",
                        share, (int)p->E, 1.0 / p->E);
-    if (c->moe.gate_inputs &&
-        (wants(p, MF_PRUNE_NORM) || wants(p, MF_PRUNE_REAP) || merges(p)))
+    if (c->moe.gate_inputs && (wants(p, MF_PRUNE_NORM) || wants(p, MF_PRUNE_REAP) || merges(p)))
         return mf_fail(
             MF_EUSAGE,
             "moe.gate_inputs = yes: the norm of an expert's output contains its gate; "
@@ -143,8 +142,8 @@ static int allocate(prune *p)
     for (size_t i = 0; i < L; i++) {
         layer[i] = m->moe[i].layer;
         p->probed[i] = numbers(p, E);
-        p->sums[i] = (mf_prune_sums){numbers(p, E), numbers(p, E), numbers(p, E),
-                                     numbers(p, E), merges(p) ? numbers(p, E * E) : NULL};
+        p->sums[i] = (mf_prune_sums){numbers(p, E), numbers(p, E), numbers(p, E), numbers(p, E),
+                                     merges(p) ? numbers(p, E * E) : NULL};
         if (!p->probed[i] || !p->sums[i].n || !p->sums[i].gates || !p->sums[i].norm ||
             !p->sums[i].both || (merges(p) && !p->sums[i].alike))
             return MF_ENOMEM;

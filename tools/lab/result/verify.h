@@ -21,7 +21,7 @@ typedef struct mf_verify_spec {
     int32_t fresh;      /* number of seeds that the result does not have; 0: none */
     int threads;
     const char *launch; /* words before the program of a run, as "mpirun -n 2"; NULL: none */
-    bool same_program; /* mf_result_same_program */
+    bool same_program;  /* mf_result_same_program */
     mf_result_input_function input;
     void *arg;
     void (*tick)(void *arg, int64_t step,

@@ -21,8 +21,8 @@
 typedef struct mf_task_item {
     const char *context;
     int n, gold;
-    const char *const *choice; /* [n] */
-    double *score;             /* [n] log-likelihood in nats */
+    const char *const *choice;        /* [n] */
+    double *score;                    /* [n] log-likelihood in nats */
     const struct mf_task_item **shot; /* [n_shots] its examples in their order, of any file */
     int n_shots;
 } mf_task_item;

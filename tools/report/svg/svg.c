@@ -209,8 +209,7 @@ static void put_label(plot *t, int m, const char *text, const char *ink)
 {
     static const int sides[4][2] = {{1, -1}, {1, 1}, {-1, -1}, {-1, 1}};
     enum { AWAY = 16 };
-    const double w = 1.1 * mf_text_width(text),
-                 px = (t->mark[m].left + t->mark[m].right) / 2,
+    const double w = 1.1 * mf_text_width(text), px = (t->mark[m].left + t->mark[m].right) / 2,
                  py = (t->mark[m].top + t->mark[m].bottom) / 2;
     mf_box box = {0};
     bool found = false, alone = true;

@@ -36,7 +36,7 @@
 _Static_assert(PANEL_WORDS + 16 + 2 * GROUP * VL * KC <= MF_ROOM_TILE_SIZE,
                "room for panels and copies");
 /* up to this number of row panels, lanes can stay in place */
-#define IN_PLACE  2
+#define IN_PLACE 2
 
 /* ---- the micro-kernel: MR x LANES elements ---- */
 

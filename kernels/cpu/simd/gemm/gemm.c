@@ -14,7 +14,7 @@
 /* Maximum number of tiles if there are at most FEW_ROWS rows and the number of threads is
  * unknown; else it is 8 a thread. Each tile copies the rows. */
 #define MAX_READS 64
-#define UNKNOWN   8     /* number of threads to assume if it is unknown */
+#define UNKNOWN   8 /* number of threads to assume if it is unknown */
 
 /* Measured numbers of cycles. */
 #define COPY   0.4   /* cycles to copy an element, which passes the second-level cache twice */

@@ -31,9 +31,12 @@ static int apply(void *self, mf_ctx *ctx, mf_graph *g, const mf_adapter_in *in,
 }
 
 static const mf_option options[] = {MF_END_OPTIONS};
-static const mf_adapter vtable = {
-    .size = sizeof(mf_adapter), .init = init, .apply = apply, .path = PATH,
-    .points = POINTS, .at = AT};
+static const mf_adapter vtable = {.size = sizeof(mf_adapter),
+                                  .init = init,
+                                  .apply = apply,
+                                  .path = PATH,
+                                  .points = POINTS,
+                                  .at = AT};
 
 MF_EXPORT_PLUGIN = MF_PLUGIN_INIT(MF_ADAPTER, mf_adapter, "bad", "1", "MIT",
                                   "spoiled on purpose", options, char, char, &vtable);

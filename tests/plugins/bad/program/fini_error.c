@@ -2,7 +2,7 @@
  * fini is called. */
 #include <moefw/moefw.h>
 #define ROUTE refuse
-#define FINI fini
+#define FINI  fini
 static int refuse(void *, mf_ctx *, mf_graph *, const mf_router_in *, mf_routing *);
 static void fini(void *);
 #include "../bad.h"

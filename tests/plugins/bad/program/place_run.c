@@ -1,6 +1,6 @@
 /* The op, which is added on line 23, fails in the third step. */
 #include <moefw/moefw.h>
-#define OP       "picky"
+#define OP "picky"
 #define FORWARD                                                                                \
     if (c->exec->training && c->exec->step == 2) return c->fail(c, MF_EPLUGIN, "no more");     \
     y[i] = x[i];

@@ -4,11 +4,9 @@
 static int misfit(void *, mf_ctx *, mf_graph *, const mf_router_in *, mf_routing *);
 #include "../bad.h"
 
-static int misfit(void *self, mf_ctx *ctx, mf_graph *g, const mf_router_in *in,
-                  mf_routing *out)
+static int misfit(void *self, mf_ctx *ctx, mf_graph *g, const mf_router_in *in, mf_routing *out)
 {
     route(self, ctx, g, in, out);
-    out->score = mf_add(g,
-                        in->x, out->logits);
+    out->score = mf_add(g, in->x, out->logits);
     return mf->status(g);
 }

@@ -2,11 +2,13 @@
 #include <moefw/moefw.h>
 #include <stdio.h>
 #include <unistd.h>
-#define BEFORE   puts("{\"init\": \033[31m1}");
-#define AFTER    after
-#define FINI     fini
-#define OP       "loud"
-#define FORWARD  if (i == 0) puts("from the op"); y[i] = x[i];
+#define BEFORE puts("{\"init\": \033[31m1}");
+#define AFTER  after
+#define FINI   fini
+#define OP     "loud"
+#define FORWARD                                                                                \
+    if (i == 0) puts("from the op");                                                           \
+    y[i] = x[i];
 #define BACKWARD dx[i] = dy[i];
 #define SPOILED
 
