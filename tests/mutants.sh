@@ -130,8 +130,9 @@ check_with() {
 # Files of bats for the folder of a file, before those for all.
 bats_of() {
     case $1 in
-    core/config/*) echo config.bats=. ;;
+    core/config/* | lib/run/sections/*) echo config.bats=. manual.bats=. runs.bats=. ;;
     core/model/adapt*) echo train/sentinel.bats=. ;;
+    core/model/*config*) echo config.bats=. manual.bats=. ;;
     core/model/*) echo train/tallies.bats=. train/layers.bats=. train/latent.bats=. ;;
     core/plugin/*) echo plugins/program.bats=. plugins/refuse.bats=. plugins/trust.bats=. ;;
     core/graph/device/* | core/graph/plugin_*) echo device.bats=. plan_device.bats=. ;;

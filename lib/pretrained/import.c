@@ -27,7 +27,7 @@
 #include "run/folder/provenance.h"
 #include "run/folder/rundir.h"
 
-typedef struct import {
+typedef struct import_work {
     mf_folder *folder;
     const mf_family *family;
     mf_keys keys;
@@ -43,11 +43,11 @@ typedef struct import {
      * folder was unpacked from a file */
     bool alone;
     mf_family unpacked; /* the family, with the places of GGUF */
-} import;
+} import_work;
 
 /* ---- reading ---- */
 
-static int read_folder(import *im, const char *path)
+static int read_folder(import_work *im, const char *path)
 {
     int rc = mf_folder_open(path, &im->folder);
     if (rc != MF_OK) return rc;
@@ -68,7 +68,7 @@ static int read_folder(import *im, const char *path)
 
 /* Without a tokenizer the run accepts only files of ids, because another tokenizer would make
  * wrong ids. */
-static int without_tokenizer(import *im)
+static int without_tokenizer(import_work *im)
 {
     mf_keys_set(&im->keys, "data.format=bin");
     mf_keys_set(&im->keys, "data.path=" MF_DATA_NONE);
@@ -77,7 +77,7 @@ static int without_tokenizer(import *im)
 
 /* Finds out whether the folder has a tokenizer. A tokenizer that cannot be read is an error.
  * The run could not read texts, and the person who imports the folder must learn this now. */
-static int find_tokenizer(import *im, bool wanted)
+static int find_tokenizer(import_work *im, bool wanted)
 {
     mf_tokenizer *t = NULL;
     const unsigned long faults = mf_faults();
@@ -108,7 +108,7 @@ static int find_tokenizer(import *im, bool wanted)
  * imported weights, and uses the usual rate for all weights of such a model. Dropout is read
  * from config.json; missing values are those of transformers. Dropout of attention weights has
  * no counterpart here. */
-static int set_training(import *im)
+static int set_training(import_work *im)
 {
     mf_keys *k = &im->keys;
     const char *name = im->family->name;
@@ -127,7 +127,7 @@ static int set_training(import *im)
 }
 
 /* Compares the files with the checksums that were recorded for them. */
-static int verify(const import *im, bool verified, const char *run)
+static int verify(const import_work *im, bool verified, const char *run)
 {
     char *own = mf_path_join(im->folder->path, MF_CHECKSUMS),
          *ours = mf_strf("%s/" MF_PRETRAINED_FOLDER "/" MF_CHECKSUMS, run ? run : "");
@@ -155,7 +155,7 @@ static const char *base_name(mf_arena *arena, const char *path)
 
 /* Opens a session with the family's settings. bare: only compute sizes. An error of the
  * configuration is an error of config.json, and so is a size that no model can have. */
-static int open_session(import *im, bool bare, mf_session **ret)
+static int open_session(import_work *im, bool bare, mf_session **ret)
 {
     mf_config *c = NULL;
     const mf_keys *k = &im->keys;
@@ -181,7 +181,7 @@ static int open_session(import *im, bool bare, mf_session **ret)
     return mf_fail_context(MF_EINPUT, "%s", im->folder->config_path);
 }
 
-static int match(import *im)
+static int match(import_work *im)
 {
     mf_session *s = NULL;
     int rc = mf_match_layers(im->family, &im->keys, im->tensors, im->folder->n);
@@ -198,7 +198,7 @@ static int match(import *im)
 
 /* Changes the places so that they point to the parameters of another store of the
  * same model. */
-static void move_places(import *im)
+static void move_places(import_work *im)
 {
     const mf_store *store = im->session->model->store;
     for (int64_t i = 0; i < im->ledger.n; i++) {
@@ -208,7 +208,7 @@ static void move_places(import *im)
     }
 }
 
-static mf_source source_of(const import *im, int64_t i)
+static mf_source source_of(const import_work *im, int64_t i)
 {
     const mf_folder *f = im->folder;
     const mf_place *p = &im->ledger.places[i];
@@ -222,7 +222,7 @@ static mf_source source_of(const import *im, int64_t i)
     return s;
 }
 
-static int read_values(import *im)
+static int read_values(import_work *im)
 {
     const mf_folder *f = im->folder;
     int rc = MF_OK;
@@ -248,7 +248,7 @@ static int read_values(import *im)
 }
 
 /* Writes the factors of rope that config.json lists into their buffer. */
-static int fill_rope(import *im)
+static int fill_rope(import_work *im)
 {
     mf_keys *k = &im->keys;
     mf_param *p = mf_store_find(im->session->model->store, "rope.factor");
@@ -296,7 +296,7 @@ static int remove_left(const char *run)
     return rc;
 }
 
-static int make_dir(import *im, const char *run)
+static int make_dir(import_work *im, const char *run)
 {
     const char *name = base_name(im->folder->arena, im->folder->path);
     int rc = name ? MF_OK : MF_ENOMEM;
@@ -311,7 +311,7 @@ static int make_dir(import *im, const char *run)
 
 /* Removes everything that the import has written. The recorded error stays. run: as
  * in mf_import. */
-static void undo(const import *im, const char *run)
+static void undo(const import_work *im, const char *run)
 {
     const int rc = mf_error_code();
     const bool broken = rc == MF_EIO || rc == MF_ENOMEM;
@@ -336,7 +336,7 @@ static void undo(const import *im, const char *run)
 
 /* Sets the configuration so that training with it begins with the run's own weights and uses
  * the run's own tokenizer. */
-static int stand_for_itself(import *im)
+static int stand_for_itself(import_work *im)
 {
     mf_config *c = im->session->config;
     char *folder = realpath(im->dir->path, NULL);
@@ -351,7 +351,7 @@ static int stand_for_itself(import *im)
     return c->train.from && c->data.tokenizer ? MF_OK : MF_ENOMEM;
 }
 
-static int write_run(import *im)
+static int write_run(import_work *im)
 {
     mf_session *s = im->session;
     mf_state *state = mf_state_new();
@@ -368,7 +368,7 @@ static int write_run(import *im)
 }
 
 /* Returns the type of most values. */
-static const char *main_dtype(const import *im)
+static const char *main_dtype(const import_work *im)
 {
     uint64_t count[MF_ST_U64 + 1] = {0};
     int most = MF_ST_F32;
@@ -379,7 +379,7 @@ static const char *main_dtype(const import *im)
     return mf_st_dtype_name((mf_st_dtype)most);
 }
 
-static int report(const import *im, mf_import_report *ret)
+static int report(const import_work *im, mf_import_report *ret)
 {
     *ret = (mf_import_report){.stored = mf_store_bound(im->session->model->store),
                               .run = mf_strdup(im->dir->path),
@@ -393,7 +393,7 @@ static int report(const import *im, mf_import_report *ret)
 }
 
 /* Replaces the dense model by a model with experts. */
-static int upcycle(import *im, const char *text)
+static int upcycle(import_work *im, const char *text)
 {
     mf_session *dense = im->session, *experts = NULL;
     int rc = mf_upcycle_settings(dense, text, &im->keys);
@@ -420,7 +420,7 @@ static int import_folder(const char *folder, const mf_family_rule *rules,
                          const mf_import_options *o, const char *run, mf_import_report *ret)
 {
     const char *text = o->upcycle;
-import im = {.copy = o->copy || text || rules, .alone = rules != NULL };
+    import_work im = {.copy = o->copy || text || rules, .alone = rules != NULL};
     int rc = read_folder(&im, folder);
     if (rc == MF_OK && rules) {
         im.unpacked = *im.family;

@@ -1,7 +1,7 @@
 #!/bin/sh
 # sources.sh: every source file is listed in a local.mk exactly once. Automake has no wildcards, so
 # a file that is not listed would silently be missing from build and tarball. And the names of
-# variables that have a status.
+# variables that have a status, and functions of compilers that GCC 11, the oldest one, lacks.
 . "$(dirname "$0")/lib.sh"
 
 listed=$(cd "$srcdir" && cat ./*/local.mk include/moefw/local.mk |
@@ -29,4 +29,6 @@ report "no file is listed twice" "$(printf '%s\n' "$listed" | grep '/' | grep -v
 report "status variables are rc or code, and first for the first of several" "$(cd "$srcdir" &&
     sources core lib tools kernels plugins comm -- '*.c' | xargs grep -nE '\bint [a-z_]+ = (mf_fail\(|MF_OK;|MF_E[A-Z]+;)' |
     grep -vE '\bint (rc|code|first) =')"
+report "__builtin_shufflevector, which GCC 11 lacks, stands behind a macro alone" "$(cd "$srcdir" &&
+    sources core lib tools kernels plugins comm -- '*.[ch]' | xargs grep -n '__builtin_shufflevector' | grep -v '#define')"
 done_testing

@@ -48,22 +48,22 @@ V_INLINE vl multiply(vl a, vl b)
     {                                                                                          \
         0, 1, 2, 3, 4, 5, 6, 7                                                                 \
     }
-#define LOWER(a, b) __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11)
-#define UPPER(a, b) __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15)
+#define LOWER(a, b) V_SHUFFLE(vl, a, b, 0, 8, 1, 9, 2, 10, 3, 11)
+#define UPPER(a, b) V_SHUFFLE(vl, a, b, 4, 12, 5, 13, 6, 14, 7, 15)
 #elif VL == 8
 #define IOTA                                                                                   \
     {                                                                                          \
         0, 1, 2, 3                                                                             \
     }
-#define LOWER(a, b) __builtin_shufflevector(a, b, 0, 4, 1, 5)
-#define UPPER(a, b) __builtin_shufflevector(a, b, 2, 6, 3, 7)
+#define LOWER(a, b) V_SHUFFLE(vl, a, b, 0, 4, 1, 5)
+#define UPPER(a, b) V_SHUFFLE(vl, a, b, 2, 6, 3, 7)
 #else
 #define IOTA                                                                                   \
     {                                                                                          \
         0, 1                                                                                   \
     }
-#define LOWER(a, b) __builtin_shufflevector(a, b, 0, 2)
-#define UPPER(a, b) __builtin_shufflevector(a, b, 1, 3)
+#define LOWER(a, b) V_SHUFFLE(vl, a, b, 0, 2)
+#define UPPER(a, b) V_SHUFFLE(vl, a, b, 1, 3)
 #endif
 
 /* Computes the words of blocks first .. first + VL - 1, in the order of the stream. Two vectors

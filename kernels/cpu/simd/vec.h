@@ -31,6 +31,13 @@ typedef float vf __attribute__((vector_size(4 * VL)));
 typedef int32_t vi __attribute__((vector_size(4 * VL)));
 typedef uint32_t vu __attribute__((vector_size(4 * VL)));
 typedef double vd __attribute__((vector_size(4 * VL)));
+/* Lanes of a and b by their numbers, constants of type `mask` (vi; for 64 bits a vector of
+ * int64_t). GCC 11 has another function for this. */
+#if defined(__clang__) || __GNUC__ >= 12
+#define V_SHUFFLE(mask, a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else
+#define V_SHUFFLE(mask, a, b, ...) __builtin_shuffle(a, b, (mask){__VA_ARGS__})
+#endif
 
 /* The numbers 0, 1, .. VL-1. */
 #if VL == 16

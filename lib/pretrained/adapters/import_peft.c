@@ -27,7 +27,7 @@ typedef struct placed {
     int section; /* index of the section that lists this layer; -1: not yet known */
 } placed;
 
-typedef struct import {
+typedef struct import_work {
     const char *folder, *onto;
     mf_rundir *base;
     mf_session *old; /* session of the base run */
@@ -41,7 +41,7 @@ typedef struct import {
     mf_rundir *dir;
     bool made;
     mf_session *session;
-} import;
+} import_work;
 
 bool mf_import_is_adapter(const char *folder)
 {
@@ -53,7 +53,7 @@ bool mf_import_is_adapter(const char *folder)
 
 /* ---- reading ---- */
 
-static int read_base(import *im)
+static int read_base(import_work *im)
 {
     const mf_session_options o = {.no_data = true};
     const mf_load_change change = {.step = -1};
@@ -75,7 +75,7 @@ static int read_base(import *im)
 /* ---- sites ---- */
 
 /* Adds a linear layer if changes of its weight cover some of its rows. */
-static int place(import *im, const mf_peft_change *like, const char *site)
+static int place(import_work *im, const mf_peft_change *like, const char *site)
 {
     const mf_peft *p = &im->peft;
     const mf_low_rank **all = mf_arena_alloc(im->arena, ((size_t)p->n + 1) * sizeof *all);
@@ -100,7 +100,7 @@ static int place(import *im, const mf_peft_change *like, const char *site)
 }
 
 /* Adds the linear layers of a changed weight. */
-static int place_weight(import *im, const mf_peft_change *c)
+static int place_weight(import_work *im, const mf_peft_change *c)
 {
     static const char *const parts[] = {"attention.q", "attention.k", "attention.v"};
     const char *name = c->module->weight->name, *dot;
@@ -121,7 +121,7 @@ static int place_weight(import *im, const mf_peft_change *c)
     return rc;
 }
 
-static int place_all(import *im)
+static int place_all(import_work *im)
 {
     const mf_peft *p = &im->peft;
     int rc = MF_OK;
@@ -145,7 +145,7 @@ static bool same_options(const mf_low_rank *a, const mf_low_rank *b)
 }
 
 /* Whether the sites of the two layers have the same options in the same blocks. */
-static bool same_blocks(const import *im, const placed *a, const placed *b)
+static bool same_blocks(const import_work *im, const placed *a, const placed *b)
 {
     for (int i = 0; i < im->n; i++) {
         const placed *x = &im->placed[i];
@@ -165,7 +165,7 @@ static bool same_blocks(const import *im, const placed *a, const placed *b)
 /* Assigns a section number to each linear layer. Layers with the same options and blocks get
  * the same number. A block of a family has at most twelve linear layers, which is less than the
  * number that a section may name. */
-static int number_sections(import *im)
+static int number_sections(import_work *im)
 {
     int sections = 0;
     for (int i = 0; i < im->n; i++) {
@@ -193,14 +193,14 @@ static const char *append(mf_arena *arena, const char *list, const char *word)
     return list && *list ? mf_arena_strf(arena, "%s, %s", list, word) : word;
 }
 
-static int set(import *im, const char *text)
+static int set(import_work *im, const char *text)
 {
     if (!text) return MF_ENOMEM;
     im->set[im->n_set++] = text;
     return MF_OK;
 }
 
-static int write_section(import *im, int section)
+static int write_section(import_work *im, int section)
 {
     const char *at = "", *layers = "", *name = MF_LORA_PLUGIN;
     const placed *first = NULL;
@@ -234,7 +234,7 @@ static int write_section(import *im, int section)
     return rc;
 }
 
-static int write_sections(import *im)
+static int write_sections(import_work *im)
 {
     const int sections = number_sections(im);
     im->set = mf_arena_alloc(im->arena, ((size_t)sections * 7 + 4) * sizeof *im->set);
@@ -249,7 +249,7 @@ static int write_sections(import *im)
 
 /* ---- the new run ---- */
 
-static int open_new(import *im)
+static int open_new(import_work *im)
 {
     mf_config *c = NULL;
     mf_model_dims dims;
@@ -271,7 +271,7 @@ static int open_new(import *im)
     return mf_ckpt_start(im->base->ckpt, id, im->session->model->store, &step, &missing);
 }
 
-static int fill(const import *im, const mf_lora_site *s)
+static int fill(const import_work *im, const mf_lora_site *s)
 {
     const placed *found = NULL;
     for (int i = 0; i < im->n && !found; i++) {
@@ -288,7 +288,7 @@ static int fill(const import *im, const mf_lora_site *s)
     return MF_OK;
 }
 
-static int fill_all(const import *im)
+static int fill_all(const import_work *im)
 {
     mf_lora_site *sites;
     int n, rc = mf_lora_sites(im->session->model, im->arena, &sites, &n);
@@ -300,7 +300,7 @@ static int fill_all(const import *im)
     return rc;
 }
 
-static int write_run(import *im, const char *run)
+static int write_run(import_work *im, const char *run)
 {
     mf_state *state = mf_state_new();
     im->made = !run || !mf_exists(run);
@@ -326,7 +326,7 @@ static int write_run(import *im, const char *run)
     return rc;
 }
 
-static int report(const import *im, mf_import_report *ret)
+static int report(const import_work *im, mf_import_report *ret)
 {
     *ret = (mf_import_report){.run = mf_strdup(im->dir->path),
                               .family = im->record->family->name,
@@ -340,7 +340,7 @@ static int report(const import *im, mf_import_report *ret)
 int mf_import_adapter(const char *folder, const char *onto, const char *run,
                       mf_import_report *ret)
 {
-import im = {.folder = folder, .onto = onto, .arena = mf_arena_new() };
+    import_work im = {.folder = folder, .onto = onto, .arena = mf_arena_new()};
     int rc = im.arena ? read_base(&im) : MF_ENOMEM;
     if (rc == MF_OK) rc = place_all(&im);
     if (rc == MF_OK) rc = write_sections(&im);

@@ -2,9 +2,11 @@
  * record, config.json with the settings for few bits that loaders read, and all tensors in
  * one file. */
 #include <string.h>
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/file/io.h"
 #include "base/file/io_raw.h"
+#include "base/log.h"
 #include "base/thread/parallel.h"
 #include "pretrained/beside.h"
 #include "pretrained/checksums.h"
@@ -21,6 +23,7 @@ typedef struct target {
     mf_quantize_work *w;
     const char *to;
     int synced, summed; /* codes of what `finish` does */
+    double told;        /* time of the last message */
 } target;
 
 /* ---- small files ---- */
@@ -181,15 +184,27 @@ static int put_tensor(const target *f, mf_st_writer *out, int64_t i, const char 
     return rc == MF_OK ? mf_values_write(out, t, p, values) : rc;
 }
 
-static int write_tensors(const target *f)
+/* Says every few seconds how far a long file is. */
+static void tell(target *f, size_t done, size_t all)
+{
+    enum { SECONDS = 5 };
+    if (mf_clock() < f->told + SECONDS) return;
+    f->told = mf_clock();
+    mf_log(MF_LOG_INFO, "%zu of %zu tensors are written", done, all);
+}
+
+static int write_tensors(target *f)
 {
     const mf_record *r = f->w->x.record;
     mf_st_writer *out = mf_st_writer_new();
     char *path = mf_path_join(f->to, WEIGHTS);
     const mf_st_tensor *due;
-    size_t index;
+    size_t index, done = 0, all = 0;
     int rc = out && path ? declare(f, out) : MF_ENOMEM;
     if (rc == MF_OK) rc = mf_st_writer_begin(out, path);
+    for (int64_t i = 0; i < r->n; i++)
+        all += f->w->weights[i] ? PARTS : 1;
+    f->told = mf_clock();
     while (rc == MF_OK && (due = mf_st_writer_due(out, &index))) {
         int64_t i = 0; /* index in the record of the tensor that was declared with `index` */
         for (size_t before = 0;; i++) {
@@ -197,6 +212,7 @@ static int write_tensors(const target *f)
             if (before > index || i + 1 == r->n) break;
         }
         rc = put_tensor(f, out, i, due->name);
+        tell(f, ++done, all);
     }
     if (rc == MF_OK) rc = mf_st_writer_end(out, false);
     mf_st_writer_free(out);

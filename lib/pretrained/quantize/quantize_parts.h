@@ -9,13 +9,15 @@
 typedef struct mf_quantize_work {
     const mf_quantize_options *options;
     mf_export_run x; /* the model that will be quantized */
-    bool streams;    /* weights stay in their files, and are rounded while the new folder is
-                         * written; nothing is measured */
-    mf_session
-        *before;       /* the model before quantization, with data if there are any; may be NULL
-                         * if `streams` is set */
-    mf_gptq **weights; /* [x.record->n] quantized weights, with `streams` only their sizes at
-                         * first; NULL for tensors that are not quantized */
+    /* Weights stay in their files, and are rounded while the new folder is written; nothing is
+     * measured. */
+    bool streams;
+    /* The model before quantization, with data if there are any. NULL with `streams`, unless
+     * options change it. */
+    mf_session *before;
+    /* [x.record->n] quantized weights, with `streams` only their sizes at first; NULL for
+     * tensors that are not quantized */
+    mf_gptq **weights;
     mf_quantize_report *report;
 } mf_quantize_work;
 

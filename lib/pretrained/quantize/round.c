@@ -46,19 +46,24 @@ static inline floats load(const float *from)
     return x;
 }
 
+/* as V_SHUFFLE of kernels/cpu/simd/vec.h */
+#if defined(__clang__) || __GNUC__ >= 12
+#define SHUFFLE(type, a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else
+#define SHUFFLE(type, a, b, ...) __builtin_shuffle(a, b, (type){__VA_ARGS__})
+#endif
+
 /* Turns LANES rows with LANES values each. The compiler unrolls no loop here. */
 static inline void turn(const float *row, int64_t ld, floats to[LANES])
 {
     const floats a0 = load(row), a1 = load(row + ld), a2 = load(row + 2 * ld),
                  a3 = load(row + 3 * ld);
-    const floats b0 = __builtin_shufflevector(a0, a1, 0, 4, 1, 5),
-                 b1 = __builtin_shufflevector(a0, a1, 2, 6, 3, 7),
-                 c0 = __builtin_shufflevector(a2, a3, 0, 4, 1, 5),
-                 c1 = __builtin_shufflevector(a2, a3, 2, 6, 3, 7);
-    to[0] = (floats)__builtin_shufflevector((longs)b0, (longs)c0, 0, 2);
-    to[1] = (floats)__builtin_shufflevector((longs)b0, (longs)c0, 1, 3);
-    to[2] = (floats)__builtin_shufflevector((longs)b1, (longs)c1, 0, 2);
-    to[3] = (floats)__builtin_shufflevector((longs)b1, (longs)c1, 1, 3);
+    const floats b0 = SHUFFLE(ints, a0, a1, 0, 4, 1, 5), b1 = SHUFFLE(ints, a0, a1, 2, 6, 3, 7),
+                 c0 = SHUFFLE(ints, a2, a3, 0, 4, 1, 5), c1 = SHUFFLE(ints, a2, a3, 2, 6, 3, 7);
+    to[0] = (floats)SHUFFLE(longs, (longs)b0, (longs)c0, 0, 2);
+    to[1] = (floats)SHUFFLE(longs, (longs)b0, (longs)c0, 1, 3);
+    to[2] = (floats)SHUFFLE(longs, (longs)b1, (longs)c1, 0, 2);
+    to[3] = (floats)SHUFFLE(longs, (longs)b1, (longs)c1, 1, 3);
 }
 
 /* Returns the larger number of bits of |x| and most, lane by lane. */

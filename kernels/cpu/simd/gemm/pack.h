@@ -152,8 +152,8 @@ V_INLINE void transpose(vf v[VL])
         vf t[VL];
         V_UNROLL
         for (int i = 0; i < VL / 2; i++) {
-            t[2 * i] = __builtin_shufflevector(v[i], v[i + VL / 2], LOW_HALVES);
-            t[2 * i + 1] = __builtin_shufflevector(v[i], v[i + VL / 2], HIGH_HALVES);
+            t[2 * i] = V_SHUFFLE(vi, v[i], v[i + VL / 2], LOW_HALVES);
+            t[2 * i + 1] = V_SHUFFLE(vi, v[i], v[i + VL / 2], HIGH_HALVES);
         }
         V_UNROLL
         for (int i = 0; i < VL; i++)

@@ -108,9 +108,8 @@ V_INLINE void awq_turn(const vi in[4], vi to[4])
 }
 
 /* Adds inputs i .. i + 8 blocks - 1 of a unit to the sums of the outputs of `words` words from
- * output v on. The
- * sums of lane 4 q + b of vector 2 k or 2 k + 1 belong to the low or high half of byte b of
- * word 4 q + k. */
+ * output v on. The sums of lane 4 q + b of vector 2 k or 2 k + 1 belong to the low or high half
+ * of byte b of word 4 q + k. */
 V_INLINE void awq_line(int mr, int nd, int blocks, bool fresh, const packed_unit *u, int64_t i,
                        int64_t v, int64_t words, int32_t *sum)
 {

@@ -112,12 +112,12 @@ V_INLINE void digits_sum(int digits, span *to)
         vi one = digits_dots(to->digit[d], 0);
         if (VL == 8) one += digits_dots(to->digit[d], 4 * VL);
         vf sum = __builtin_convertvector(one, vf);
-        sum += __builtin_shufflevector(sum, sum, SWAP_LANES(1));
+        sum += V_SHUFFLE(vi, sum, sum, SWAP_LANES(1));
 #if VL == 16
-        sum += __builtin_shufflevector(sum, sum, SWAP_LANES(2));
-        const blocks each = __builtin_shufflevector(sum, sum, 0, 4, 8, 12);
+        sum += V_SHUFFLE(vi, sum, sum, SWAP_LANES(2));
+        const blocks each = {sum[0], sum[4], sum[8], sum[12]};
 #else
-        const blocks each = __builtin_shufflevector(sum, sum, 0, 4, 2, 6);
+        const blocks each = {sum[0], sum[4], sum[2], sum[6]};
 #endif
         memcpy(to->digit_sum[d], &each, sizeof each);
         all = (all << 8) + one;
@@ -165,8 +165,7 @@ V_INLINE void span_of(const float *x, int64_t n, int digits, span *to)
     }
     for (int i = 0; i < SPAN / 2; i += VL) {
         const vi a = v_loadi(whole + 2 * i), b = v_loadi(whole + 2 * i + VL);
-        vi even = __builtin_shufflevector(a, b, EVEN_LANES),
-           odd = __builtin_shufflevector(a, b, ODD_LANES);
+        vi even = V_SHUFFLE(vi, a, b, EVEN_LANES), odd = V_SHUFFLE(vi, a, b, ODD_LANES);
         V_UNROLL
         for (int d = 0; d < digits; d++) {
             even = digits_split(even, &to->digit[d][0][digits_at(i)]);

@@ -42,10 +42,10 @@ static void line_order(int64_t n, const float *x, float *to)
 {
     for (int64_t i = 0; i < n; i += 2 * VL) {
         const vf a = v_load(x + i), b = v_load(x + i + VL);
-        v_store(to + i, __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22,
-                                                24, 26, 28, 30));
-        v_store(to + i + VL, __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19,
-                                                     21, 23, 25, 27, 29, 31));
+        v_store(to + i,
+                V_SHUFFLE(vi, a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30));
+        v_store(to + i + VL,
+                V_SHUFFLE(vi, a, b, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31));
     }
 }
 
