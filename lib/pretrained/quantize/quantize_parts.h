@@ -9,8 +9,7 @@
 typedef struct mf_quantize_work {
     const mf_quantize_options *options;
     mf_export_run x; /* the model that will be quantized */
-    /* Weights stay in their files, and are rounded while the new folder is written; nothing is
-     * measured. */
+    /* Weights stay in their files, and are rounded while the new folder is written. */
     bool streams;
     /* The model before quantization, with data if there are any. NULL with `streams`, unless
      * options change it. */
