@@ -102,6 +102,11 @@ of_files() {
     of_files index.cuh tokens.cuh
 }
 
+@test "a token of each sequence" {
+    of_files token.cuh
+    MOEFW_TEST_FAMILY=token spread 12 gemm norm rope sum_rows
+}
+
 @test "routing and dispatch" {
     of_files route.cuh dispatch.cuh
 }

@@ -1,6 +1,7 @@
 /* pretrained/quantize/files.c: writes the folder of a quantized model: the small files of the
  * record, config.json with the settings for few bits that loaders read, and all tensors in
  * one file. */
+#include <stdio.h>
 #include <string.h>
 #include "base/clock.h"
 #include "base/error.h"
@@ -22,8 +23,10 @@ static const char *const endings[PARTS] = {".g_idx", ".qweight", ".qzeros", ".sc
 typedef struct target {
     mf_quantize_work *w;
     const char *to;
-    int synced, summed; /* codes of what `finish` does */
-    double told;        /* time of the last message */
+    double told; /* time of the last message */
+    /* of the two things that `finish` does: codes, and messages, which belong to threads */
+    int code[2];
+    char why[2][1024];
 } target;
 
 /* ---- small files ---- */
@@ -247,10 +250,9 @@ static int sync_weights(const target *f)
 static void finish(void *arg, int64_t tile)
 {
     target *f = arg;
-    if (tile == 0)
-        f->synced = sync_weights(f);
-    else
-        f->summed = write_sums(f);
+    f->code[tile] = tile == 0 ? sync_weights(f) : write_sums(f);
+    if (f->code[tile] != MF_OK)
+        snprintf(f->why[tile], sizeof f->why[tile], "%s", mf_error_message());
 }
 
 static int write_all(void *arg, const char *to)
@@ -258,12 +260,10 @@ static int write_all(void *arg, const char *to)
     target f = {.w = arg, .to = to};
     int rc = write_small(&f);
     if (rc == MF_OK) rc = write_tensors(&f);
-    if (rc != MF_OK) return rc;
-    mf_parallel(2, finish, &f);
-    /* a message belongs to the thread that made it */
-    if (f.synced != MF_OK)
-        return mf_fail(f.synced, "%s/" WEIGHTS ": cannot be written to the disk", to);
-    return f.summed == MF_OK ? MF_OK : write_sums(&f);
+    if (rc == MF_OK) mf_parallel(2, finish, &f);
+    for (int i = 0; i < 2 && rc == MF_OK; i++)
+        if (f.code[i] != MF_OK) rc = mf_fail(f.code[i], "%s", f.why[i]);
+    return rc;
 }
 
 int mf_quantize_write(mf_quantize_work *w, const char *folder)
