@@ -179,9 +179,14 @@ static int put_card(FILE *out, const mf_session *s, const char *run, const mf_re
     if (step >= 0) fprintf(out, "| steps | %lld |\n", (long long)step);
     if (c->train.from && c->train.from[0] != '\0')
         fprintf(out, "| begins with the weights of | %s |\n", base_name(c->train.from));
-    if (found)
-        fprintf(out, "| validation loss, nats a token | %.6g, after step %lld |\n",
-                val.task_loss, (long long)val.step);
+    if (found) {
+        fprintf(out, "| validation loss, nats a token | %.6g, after step %lld", val.task_loss,
+                (long long)val.step);
+        if (c->train.eval_context > 0)
+            fprintf(out, ", in windows of %lld that overlap by %lld (`train.eval_context`)",
+                    (long long)c->model.seq, (long long)c->train.eval_context);
+        fprintf(out, " |\n");
+    }
     fprintf(out, "| commands | `moefw train config.ini`, `moefw export hf %s %s%s` |\n\n",
             base_name(run), own_code ? "--with-code" : "--as ",
             own_code ? "" : r->family->name);

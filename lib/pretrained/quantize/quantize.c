@@ -5,6 +5,7 @@
  * If a later step fails, the written files are removed. */
 #include "pretrained/quantize/quantize.h"
 
+#include <math.h>
 #include <string.h>
 #include "base/error.h"
 #include "base/file/io.h"
@@ -120,7 +121,10 @@ int mf_quantize(const char *run, const mf_quantize_options *options, mf_quantize
     if (rc == MF_OK) rc = choose_paths(&w, run);
     if (rc == MF_OK) rc = open_both(&w, run);
     if (rc == MF_OK) rc = mf_quantize_weights(&w);
-    if (rc == MF_OK && !options->unmeasured) rc = mf_quantize_measure(&w);
+    if (options->unmeasured && r)
+        r->kl_next_token = r->loss_before = r->loss_after = NAN;
+    else if (rc == MF_OK)
+        rc = mf_quantize_measure(&w);
     if (rc == MF_OK) rc = mf_quantize_write(&w, r->folder);
     written = rc == MF_OK;
     if (rc == MF_OK) rc = import_folder(&w);

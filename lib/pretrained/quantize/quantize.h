@@ -48,8 +48,9 @@ typedef struct mf_quantize_report {
     /* numbers of batches and tokens on which the values were measured; 0: the run has no
      * data or `unmeasured` was set, and there are no layers */
     int64_t batches, tokens;
-    double kl_next_token; /* mean over targets, in nats; NaN: the model predicts numbers */
-    double loss_before, loss_after; /* NaN without data */
+    /* NaN if nothing was measured. kl_next_token: mean over targets, in nats; NaN, too, if the
+     * model predicts numbers */
+    double kl_next_token, loss_before, loss_after;
     struct mf_arena *arena;
 } mf_quantize_report;
 

@@ -46,6 +46,8 @@ value() {
     run "$MOEFW" quantize run -o again --bits 8 --group 32 -t 1 --no-measure
     [ "$status" -eq 0 ]
     [[ "$output" == *"weights have eight bits"*"not measured: --no-measure"* ]]
+    "$MOEFW" quantize run -o third --bits 8 --group 32 -t 1 -q --no-measure --json |
+        grep -q '"kl_next_token":null,"loss_before":null,"loss_after":null,"batches":0,'
     cmp new8.hf/model.safetensors again.hf/model.safetensors
     # the same with more threads, and of weights that are in memory
     "$MOEFW" import "$srcdir/tests/golden/pretrained/mixtral/hf" -o copied --copy -q -t 1

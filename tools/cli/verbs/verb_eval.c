@@ -162,7 +162,11 @@ static void print_text(const mf_session *s, const mf_metrics_record *r, const ch
         mf_line_add(&line, ", %.4f bits/byte", r->bits_per_byte);
     mf_line_add(&line, " (%lld %s of %s", (long long)r->tokens, by_row ? "examples" : "tokens",
                 mf_shown_on(stdout, text_of(s, r, data)));
-    if (s->eval_seq > 0) mf_line_add(&line, ", in windows of %d", (int)s->eval_seq);
+    if (s->eval_seq > 0)
+        mf_line_add(&line, ", in windows of %d", (int)s->eval_seq);
+    else if (!by_row && s->config->train.eval_context > 0)
+        mf_line_add(&line, ", in windows of %d that overlap by %lld", (int)s->config->model.seq,
+                    (long long)s->config->train.eval_context);
     mf_wrap_line(stdout, 2, "%s)", line.text);
     if (mf_metrics_predictions(r, answers, sizeof answers)[0] != '\0')
         mf_wrap_line(stdout, 2, "%s", mf_shown(answers));
