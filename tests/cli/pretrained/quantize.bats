@@ -211,6 +211,8 @@ value() {
         [ ! -e new.hf ]
         [ ! -e new.hf.tmp ]
     done
+    run "$MOEFW" eval nan "${small[@]}"
+    [[ "$output" == *"warning: the loss is not finite"*": loss "*nan* ]]
 }
 
 @test "a run without tokenizer has no data: rounding works, the rest says what it wants" {

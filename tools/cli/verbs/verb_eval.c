@@ -132,6 +132,13 @@ static void print_efficiency(const mf_metrics_record *r)
     mf_wrap_line(stdout, 2, "%s", line.text);
 }
 
+static void warn_of(double loss)
+{
+    if (!isfinite(loss))
+        mf_log(MF_LOG_WARN, "the loss is not finite: a weight, or what follows from one, is "
+                            "no finite number");
+}
+
 /* Returns the text of a split. data: --data, or NULL. */
 static const char *text_of(const mf_session *s, const mf_metrics_record *r, const char *data)
 {
@@ -213,6 +220,7 @@ static int measure(const mf_cli *cli, moefw_run *run)
         if (rc == MF_OK) rc = mf_run_metrics(run, &run->record, &m);
     }
     if (rc != MF_OK) return rc;
+    warn_of(run->record.task_loss);
     if (mf_cli_json(cli)) {
         puts(m.json);
         return MF_OK;
@@ -268,6 +276,7 @@ static int run_tokens(const mf_cli *cli, moefw_run *run)
             rc = mf_tokens_gradients(run->session, run->directory, &t, beside, &loss);
         rc = mf_cli_put_beside(rc, beside, gradients);
     }
+    const bool labelled = t.labelled;
     mf_tokens_free(&t);
     if (rc != MF_OK) return rc;
     if (mf_cli_json(cli)) {
@@ -275,9 +284,10 @@ static int run_tokens(const mf_cli *cli, moefw_run *run)
             printf("{\"loss\":%.9g}\n", loss);
         else
             puts("{\"loss\":null}");
-    } else if (loss == loss) {
+    } else if (labelled) {
         printf("loss of the labels %.6f nats/token\n", loss);
     }
+    if (labelled) warn_of(loss);
     return MF_OK;
 }
 
