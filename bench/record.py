@@ -51,12 +51,22 @@ def commit():
         return "unknown"
 
 
+def limits_program():
+    """limits.c for this processor; it is compiled if it is not, or has changed since."""
+    source, program = os.path.join(HERE, "limits.c"), os.path.join(OUT, "limits")
+    if not os.path.exists(program) or os.path.getmtime(program) < os.path.getmtime(source):
+        os.makedirs(OUT, exist_ok=True)
+        subprocess.check_call(os.environ.get("CC", "cc").split() + ["-O3", "-march=native", "-ffast-math", "-fopenmp", source, "-o", program,
+                               "-lopenblas", "-lm"])
+    return program
+
+
 def limits(threads):
-    """What the machine can do at present; run.sh compiles the program."""
+    """What the machine can do at present."""
     e = dict(os.environ, OPENBLAS_NUM_THREADS=str(threads), OMP_NUM_THREADS=str(threads))
     if "avx512f" in flags(): # an OpenBLAS older than the processor takes it for a very old one
         e.setdefault("OPENBLAS_CORETYPE", "SkylakeX")
-    return json.loads(subprocess.check_output([os.path.join(OUT, "limits"), str(threads)], text=True, env=e))
+    return json.loads(subprocess.check_output([limits_program(), str(threads)], text=True, env=e))
 
 
 def tuned(threads):

@@ -28,9 +28,6 @@ if [ "${1:-}" = --device ] || [ "${1:-}" = --device=cuda ]; then
     exec "$python" "$here/cuda/pairs.py" "$@"
 fi
 mkdir -p "$here/out"
-if [ ! -x "$here/out/limits" ] || [ -n "$(find "$here/limits.c" -newer "$here/out/limits")" ]; then
-    ${CC:-cc} -O3 -march=native -ffast-math -fopenmp "$here/limits.c" -o "$here/out/limits" -lopenblas -lm
-fi
 # Each workload runs in a process of its own, so a failure does not stop the others.
 failed=
 current=${BENCH_PYTHON_CURRENT:-/opt/torchvenv/bin/python}

@@ -362,6 +362,12 @@ static inline int64_t mf_linear_cross_entropy_pitch(int64_t vocab)
 {
     return (vocab + 3) / 4 * 4;
 }
+/* Whether a block of a GPU, which may have `shared` bytes of shared memory, keeps a row of
+ * logits there. Sums over the row have a part of it; a short row is the work of one warp. */
+static inline bool mf_linear_cross_entropy_keeps(int64_t vocab, int64_t shared)
+{
+    return vocab > 1024 && 4 * mf_linear_cross_entropy_pitch(vocab) + 1024 <= shared;
+}
 /* want_dx, want_dbias: whether dx and dbias are not NULL. */
 static inline size_t mf_linear_cross_entropy_work(int64_t rows, int64_t d, int64_t vocab,
                                                   int type, int64_t most_logits, bool want_dx,

@@ -96,6 +96,7 @@ SIMD_INC += kernels/cpu/simd/gemm/small.h
 SIMD_INC += kernels/cpu/simd/lanes.h
 SIMD_INC += kernels/cpu/simd/gemm/amx_cost.h
 SIMD_INC += kernels/cpu/simd/gemm/tile.h
+SIMD_INC += kernels/cpu/simd/gemm/words.h
 SIMD_INC += kernels/cpu/simd/gemm/prefetch.h
 SIMD_INC += kernels/cpu/simd/gemm/engine.h
 SIMD_INC += kernels/cpu/simd/gemm/few.h

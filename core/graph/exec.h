@@ -51,7 +51,7 @@ int mf_fault_message(const struct mf_fault *fault, char *text, size_t size);
 
 /* Attributes that graph/plan/fuse_token.c sets: those of a norm before an op, whose kind is 1 +
  * mf_norm_fn, or 0, and those of attention with rope, where TURNED is twice the number of
- * rotated columns, plus 1 if they are halves. */
+ * rotated columns, plus 1 if they are halves; it takes the place of MF_AS_BF16. */
 enum { MF_NORM_KIND = 4, MF_NORM_OUTSIDE = 5, MF_NORM_EPS = 1 };
 enum { MF_TOKEN_FIRST = 6, MF_TOKEN_TURNED = 7, MF_TOKEN_THETA = 1, MF_TOKEN_MAGNITUDE = 2 };
 

@@ -320,13 +320,11 @@ static void mf_launch_loss_grad(const mf_kctx *x, mf_loss_grad p)
                   x->fault, p);
     });
 }
-/* Whether a block keeps a row of logits. Its shared memory also has what sums of rows need; a
- * short row is the work of one warp. */
 static bool mf_keeps_row(int64_t n)
 {
     const int c = mf_cuda_capability;
     const int64_t kib = c >= 90 && c < 120 ? 227 : c == 80 || c == 87 ? 163 : 99;
-    return n > MF_SHORT_ROW && 4 * mf_linear_cross_entropy_pitch(n) <= (kib - 1) << 10;
+    return mf_linear_cross_entropy_keeps(n, kib << 10);
 }
 /* Losses of rows, and gradients of logits in their place. */
 static void mf_launch_kept_loss(const mf_kctx *x, mf_loss_grad p, float *row_loss)

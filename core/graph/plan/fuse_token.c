@@ -132,6 +132,7 @@ static void fuse_attention(fusion *f, int at)
     mf_node_append(node, &f->readers, k->in[2]);
     f->readers.fixed[mf_owner(node->in[Q])->id] = true;
     k->dead = k->fused = v->dead = v->fused = true;
+    node->attr.i[MF_TOKEN_TURNED] = 0;
     if (!rope) return;
     const int64_t turned = rope->attr.i[5] > 0 ? rope->attr.i[5] : hd - rope->attr.i[4];
     node->attr.i[MF_TOKEN_FIRST] = rope->attr.i[4];

@@ -114,6 +114,9 @@ LIST
     grep -q '^| steps | 2 |$' folder/README.md
     grep -q '^| validation loss' folder/README.md
     grep -q '^| data | builtin:topics' folder/README.md
+    "$MOEFW" train small.ini -q -t 1 --out overlaps --set train.eval_context=8
+    "$MOEFW" export hf overlaps -o card -q
+    grep -q '^| validation loss.*, in windows of 32 that overlap by 8 ' card/README.md
     # and again: the second folder is the first, bit for bit
     "$MOEFW" export hf again -o second -q
     cmp folder/model.safetensors second/model.safetensors

@@ -213,6 +213,15 @@ value() {
     done
     run "$MOEFW" eval nan "${small[@]}"
     [[ "$output" == *"warning: the loss is not finite"*": loss "*nan* ]]
+    local table='{"input_ids":{"dtype":"I64","shape":[1,2],"data_offsets":[0,16]},"labels":{"dtype":"I64","shape":[1,2],"data_offsets":[16,32]}}'
+    {
+        printf '%b' "\\x$(printf %02x ${#table})" '\0\0\0\0\0\0\0'
+        printf %s "$table"
+        printf '\1\0\0\0\0\0\0\0\2\0\0\0\0\0\0\0%.0s' 1 2
+    } >tokens
+    run "$MOEFW" eval nan --tokens tokens --save out -t 1
+    [ "$status" -eq 0 ]
+    [[ "$output" == *"loss of the labels "*nan*"warning: the loss is not finite"* || "$output" == *"warning: the loss is not finite"*"loss of the labels "*nan* ]]
 }
 
 @test "a run without tokenizer has no data: rounding works, the rest says what it wants" {

@@ -322,6 +322,8 @@ by() {
     [ "$status" -eq 2 ]
     [[ "$output" == *"--length=33: expected at most model.seq of the run, 32" ]]
     small context --set train.steps=1 --set train.eval_context=8
+    run "$MOEFW" eval context
+    [[ "$output" == *", in windows of 32 that overlap by 8)"* ]]
     run "$MOEFW" eval context --length 8
     [ "$status" -eq 2 ]
     [[ "$output" == *"--length=8: expected more than train.eval_context of the run, 8" ]]

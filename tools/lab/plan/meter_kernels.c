@@ -63,8 +63,8 @@ static void count_head(mf_meter *m, const char *name, const mf_linear_cross_entr
         g.a.type = g.b.type = a->type;
         count_gemm(m, name, &g);
         const bool gradients = a->dx || a->dw || a->dbias;
-        const double row = 4.0 * (double)mf_linear_cross_entropy_pitch(a->vocab);
-        const bool kept = gradients && a->vocab > 1024 && row + 1024 <= m->device->shared;
+        const bool kept =
+            gradients && mf_linear_cross_entropy_keeps(a->vocab, (int64_t)m->device->shared);
         if (!kept) mf_meter_add(m, name, 1, logits, 0, 0);
         if (gradients) mf_meter_add(m, name, 1, logits + dlogits, 0, 0);
         g.n = a->d, g.k = a->vocab, g.b.trans = false, g.c.type = a->type;

@@ -11,7 +11,7 @@
 #ifndef MF_SIMD_ATTENTION_BF16_H
 #define MF_SIMD_ATTENTION_BF16_H
 
-#define BLOCK_PAIRS 1
+#define ENGINE_BF16 1
 #include "kernels/cpu/simd/attention/attention.h"
 #include "kernels/cpu/workspace.h"
 

@@ -67,7 +67,8 @@ V_INLINE void run_word(int mr, int nr, bool packed, int u, const char *const s[4
         w[j] = v_load(v + j * VL);
     V_UNROLL
     for (int i = 0; i < mr; i++) {
-        vf one = word_spread(packed ? s[0] + u * step + 4 * i
+        vf one =
+            word_spread_from(packed ? s[0] + u * step + 4 * i
                                     : s[i / 4] + (i % 4 == 3 ? rs3 : i % 4 * rs) + u * step);
         V_UNROLL
         for (int j = 0; j < nr; j++)

@@ -4,7 +4,7 @@
 #define MF_SIMD_GEMM_PACK_H
 
 #include "kernels/cpu/simd/gemm/tile.h"
-#include "kernels/cpu/simd/vec.h"
+#include "kernels/cpu/simd/gemm/words.h"
 
 #define MR       (VL == 16 ? 14 : VL == 8 ? 6 : 4)
 #define NR       2
@@ -24,30 +24,6 @@ static inline int64_t div_up(int64_t a, int64_t b)
 static inline int64_t words_of(int64_t k0, int64_t k1)
 {
     return div_up(div_up(k1 - k0, PER_WORD), WORD_UNIT) * WORD_UNIT;
-}
-
-/* ---- words ---- */
-
-/* Returns sum plus, in each lane, the dot product of a word of a and a word of b. */
-V_INLINE vf word_dot(vf a, vf b, vf sum)
-{
-#if ENGINE_BF16
-    return _mm512_dpbf16_ps(sum, (__m512bh)a, (__m512bh)b);
-#else
-    return v_fma(a, b, sum);
-#endif
-}
-
-V_INLINE vf word_spread(const char *p)
-{
-    float f;
-    memcpy(&f, p, sizeof f);
-#if defined(__AVX512F__)
-    /* The bits of a NaN may be two bf16, so no arithmetic is allowed on them. */
-    return _mm512_set1_ps(f);
-#else
-    return v_set(f);
-#endif
 }
 
 V_INLINE const void *at_element(const gemm_side *s, int64_t row, int64_t column)

@@ -126,7 +126,7 @@ V_INLINE void run_pair(int mr, int nr, int u, const char *const s[4], int64_t rs
         }
         V_UNROLL
         for (int i = 0; i < mr; i++) {
-            vf one = word_spread(s[i / 4] + (i % 4) * rs + 4 * (u + h));
+            vf one = word_spread_from(s[i / 4] + (i % 4) * rs + 4 * (u + h));
             V_UNROLL
             for (int j = 0; j < nr; j++)
                 sum[i][j] = v_fma(one, w[j], sum[i][j]);

@@ -6,36 +6,12 @@
  * columns), the loads need no register for this distance. Sums run over k in order, so tiling
  * over m and n does not change results.
  *
- * A file that defines BLOCK_PAIRS as 1 gets the same functions for words of two bf16, which are
- * neighbours along k, instead of f32: a and b are words, k counts words, and c is f32. */
+ * a and b are words (words.h), of which k is the number; c is f32. */
 #ifndef MF_SIMD_SMALL_H
 #define MF_SIMD_SMALL_H
 
 #include <stdbool.h>
-#include "kernels/cpu/simd/vec.h"
-
-#ifndef BLOCK_PAIRS
-#define BLOCK_PAIRS 0
-#endif
-
-/* Returns sum plus, in each lane, a times b or the dot product of two words. */
-V_INLINE vf block_dot(vf a, vf b, vf sum)
-{
-#if BLOCK_PAIRS
-    return _mm512_dpbf16_ps(sum, (__m512bh)a, (__m512bh)b);
-#else
-    return v_fma(a, b, sum);
-#endif
-}
-
-V_INLINE vf block_spread(float a)
-{
-#if BLOCK_PAIRS
-    return _mm512_set1_ps(a); /* no arithmetic: the bits of a NaN may be two bf16 */
-#else
-    return v_set(a);
-#endif
-}
+#include "kernels/cpu/simd/gemm/words.h"
 
 /* Number of rows at a time for 1, 2, 3, 4 vectors of columns. The sums, a row of b and one
  * element of a must fit into the registers. */
@@ -95,10 +71,10 @@ V_INLINE void block_tile(const small_gemm *p, int lies, int mr, int nv, int64_t 
             w[v] = v == nv - 1 && last < VL ? v_load_n(b + v * VL, last) : v_load(b + v * VL);
         V_UNROLL
         for (int r = 0; r < mr; r++) {
-            vf x = block_spread(a[r * down]);
+            vf x = word_spread(a[r * down]);
             V_UNROLL
             for (int v = 0; v < nv; v++)
-                s[r][v] = block_dot(x, w[v], s[r][v]);
+                s[r][v] = word_dot(x, w[v], s[r][v]);
         }
         a += along;
         b += p->ldb;

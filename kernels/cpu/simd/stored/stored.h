@@ -22,7 +22,7 @@ typedef void stored_few(const mf_stored_part *p, int64_t in, int64_t o0, int64_t
 bool MF_SIMD(stored_takes_digits)(const mf_stored_part *p, int64_t in);
 /* Returns the number of digits that rows get for the part (digits.h): three, which keep nearly
  * the bits of f32, or two for rows that were bf16 and weights of four bits, which are rounded
- * as kernels.def describes. */
+ * as kernels/stored.h describes. */
 static inline int stored_digits_of(const mf_stored_part *p, bool bf16)
 {
     return bf16 && p->type != MF_STORED_GPTQ8 ? 2 : 3;
