@@ -25,7 +25,8 @@ HEAD = """# Speed, side by side
 Two programs run alternately on one machine, in one run; times are medians, ratios are those of pairs, with the lowest and the highest
 ([README.md](README.md) has the method and the commands, [notes.md](notes.md) what was tried). *here* is moefw, *there* the opponent; a
 ratio above 1 means that moefw is faster. Of PyTorch's forms the faster one is shown, with the ratio to the other one behind it. *limit*
-is the share of a time that no program with these shapes can go below; the last table says which.
+is the share of a time that no program with these shapes can go below, and behind it the ratio of a program that reaches it; the last
+table says which limit it is.
 """
 
 
@@ -67,7 +68,7 @@ def cells_of(records):
 
 
 def table(groups):
-    print("| work | type · threads | against | here ms | there ms | ratio (lowest–highest of pairs) | other form | limit |")
+    print("| work | type · threads | against | here ms | there ms | ratio (lowest–highest of pairs) | other form | limit (ratio there) |")
     print("|---|---|---|---|---|---|---|---|")
     for best, *others in groups:
         r = best.last
@@ -75,9 +76,9 @@ def table(groups):
         if r["opponent"].startswith("torch-"):
             against = "best of " + best.kind if others else best.kind
             against += " (%s)" % NAMES[r["opponent"]]
-        print("| %s | %s · %d | %s | %s | %s | **%.2f** (%.2f–%.2f of %d) | %s | %.0f %% |" % (
+        print("| %s | %s · %d | %s | %s | %s | **%.2f** (%.2f–%.2f of %d) | %s | %.0f %% (%.2f) |" % (
             best.w.text, r["dtype"], r["threads"], against, number(best.ours), number(best.theirs), best.ratio, best.low, best.high,
-            len(best.pairs), ", ".join("%s %.2f" % (NAMES[c.last["opponent"]], c.ratio) for c in others), 100 * best.share))
+            len(best.pairs), ", ".join("%s %.2f" % (NAMES[c.last["opponent"]], c.ratio) for c in others), 100 * best.share, best.ratio / best.share))
     print()
 
 
