@@ -127,16 +127,23 @@ SIMD_INC += kernels/cpu/simd/vec.h
 SIMD_INC += kernels/cpu/simd/vecmath.h
 
 PAIRS =
-PAIRS += kernels/cpu/simd/attention/attention_bf16.c
 PAIRS += kernels/cpu/simd/attention/attention_bf16.h
-PAIRS += kernels/cpu/simd/attention/attention_bf16_backward.c
+PAIRS += kernels/cpu/simd/attention/attention_bf16_backward.h
+PAIRS += kernels/cpu/simd/attention/attention_bf16_forward.h
+PAIRS += kernels/cpu/simd/attention/attention_pairs.c
+PAIRS += kernels/cpu/simd/attention/attention_pairs.h
+PAIRS += kernels/cpu/simd/attention/attention_pairs_backward.c
 PAIRS += kernels/cpu/simd/gemm/engine_bf16.c
 PAIRS += kernels/cpu/simd/gemm/multiply_pairs.c
 PAIRS += kernels/cpu/simd/stored/gptq_many.c
 PAIRS += kernels/cpu/simd/stored/packed_vnni.c
 
 AMX =
+AMX += kernels/cpu/simd/attention/attention_amx.c
+AMX += kernels/cpu/simd/attention/attention_amx_backward.c
+AMX += kernels/cpu/simd/attention/attention_tiles.h
 AMX += kernels/cpu/simd/gemm/amx.c
+AMX += kernels/cpu/simd/gemm/amx_instructions.h
 AMX += kernels/cpu/simd/gemm/amx_pack.h
 AMX += kernels/cpu/simd/gemm/amx_tiles.h
 AMX += kernels/cpu/simd/stored/amx.c

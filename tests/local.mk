@@ -275,6 +275,8 @@ LINT += tests/lint/words.sh
 EMULATED =
 EMULATED += tests/unit/kernels/amx_emulated.c
 EMULATED += tests/unit/kernels/amx_emulated.h
+EMULATED += tests/unit/kernels/attention_backward_emulated.c
+EMULATED += tests/unit/kernels/attention_emulated.c
 EMULATED += tests/unit/kernels/stored_emulated.c
 
 # Further sources of unit tests that have more than one file.

@@ -1,9 +1,9 @@
 /* simd.h: names of functions that are compiled once per instruction set.
  *
  * The build compiles each .c file of this folder with -DMF_ISA=generic, avx2 and avx512;
- * gemm/amx.c and gemm/engine_bf16.c are compiled only with avx512. MF_SIMD(name) is the
- * external name in that compilation; all other functions must be static. kernels.def lists the
- * kernels in this folder as SIMD. */
+ * those that need more than AVX-512 (PAIRS and AMX of kernels/local.mk) only with avx512.
+ * MF_SIMD(name) is the external name in that compilation; all other functions must be static.
+ * kernels.def lists the kernels in this folder as SIMD. */
 #ifndef MF_SIMD_H
 #define MF_SIMD_H
 

@@ -1,4 +1,5 @@
-/* amx_emulated.h: bf16 gemms with an emulation of AMX, also for stored weights. */
+/* amx_emulated.h: bf16 gemms, also for stored weights, and attention with an emulation
+ * of AMX. */
 #ifndef MF_AMX_EMULATED_H
 #define MF_AMX_EMULATED_H
 

@@ -231,6 +231,16 @@ START_TEST(stored_gemms_by_amx)
 }
 END_TEST
 
+/* The same comparison for attention of bf16 and its gradient. */
+START_TEST(attention_by_amx)
+{
+    if (!mf_amx_emulate(true)) return;
+    for (const mf_kernel_row *row = mf_kernel_cases_attention; row->kernel != NULL; row++)
+        if (strncmp(row->kernel, "attention", 9) == 0) compare_some(row, "avx512", 1);
+    mf_amx_emulate(false);
+}
+END_TEST
+
 /* Stored gemms with many rows of bf16, with the instructions of this processor. */
 START_TEST(many_rows_of_stored_gemms)
 {
@@ -651,6 +661,7 @@ static Suite *suite(void)
     c = tcase_create("gemms of others");
     tcase_add_test(c, gemms_by_amx);
     tcase_add_test(c, stored_gemms_by_amx);
+    tcase_add_test(c, attention_by_amx);
     tcase_add_test(c, many_rows_of_stored_gemms);
     tcase_add_loop_test(c, gemms_by_library, 1, 2);
     suite_add_tcase(s, c);

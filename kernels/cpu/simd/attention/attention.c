@@ -67,7 +67,7 @@ V_INLINE void many(const attention *job, int64_t tile, float *turned)
     for (int64_t t = 0; t < nt && begin == end; t++)
         memset(y + t * ldy, 0, (size_t)hd * sizeof(float));
     for (int64_t s0 = begin; s0 < end; s0 += KEYS) {
-        int64_t from = s0 + attention_skip(p, b, t0, s0), at = b * p->s + from;
+        int64_t from = s0 + attention_skip(p, b, t0, s0, 2), at = b * p->s + from;
         int64_t ns = attention_min(end, s0 + KEYS) - from;
         attention_views v = attention_look_all(p, b, t0, nt, from, ns);
         attention_scores(&v, hd, p->k + at * p->ldk + kv * hd, p->ldk, turned, score);
@@ -215,6 +215,8 @@ static void few_tile(void *arg, int64_t tile)
         finish(p, b * p->t + t, h, m[t], l[t], y + t * ldy);
 }
 
+attention_fn *MF_SIMD(attention_amx), *MF_SIMD(attention_amx_backward);
+
 void MF_SIMD(attention)(const mf_kctx *x, const mf_attention_args *args)
 {
     if (mf_kctx_failed(x)) return;
@@ -222,12 +224,11 @@ void MF_SIMD(attention)(const mf_kctx *x, const mf_attention_args *args)
         mf_kernels_ref.attention(x, args);
         return;
     }
-#if defined(MF_HAVE_AVX512BF16)
-    if (attention_by_pairs(args)) {
-        MF_SIMD(attention_bf16)(x, args);
+    attention_fn *bf16 = attention_of_bf16(args, false);
+    if (bf16 != NULL) {
+        bf16(x, args);
         return;
     }
-#endif
     attention job = {args, (args->t + QUERIES - 1) / QUERIES};
     if (args->t <= FEW_QUERIES)
         x->parallel(args->batch * args->heads, few_tile, &job);

@@ -19,15 +19,28 @@
 #define VECTORS     (QUERIES / VL)
 #define SHORT       64 /* largest size of a short head */
 
+typedef void attention_fn(const mf_kctx *x, const mf_attention_args *args);
+
 /* Attention and its gradient for args->as_bf16. The functions are defined only with
  * MF_HAVE_AVX512BF16, and may be called only on a processor with these instructions. */
-void MF_SIMD(attention_bf16)(const mf_kctx *x, const mf_attention_args *args);
-void MF_SIMD(attention_bf16_backward)(const mf_kctx *x, const mf_attention_args *args);
+attention_fn MF_SIMD(attention_bf16), MF_SIMD(attention_bf16_backward);
+/* The same with matrix registers, only with MF_HAVE_AMX. */
+attention_fn MF_SIMD(attention_by_amx), MF_SIMD(attention_by_amx_backward);
+/* These two functions; NULL: AMX is not used. MF_SIMD(use_amx) of gemm/tile.h sets them, and
+ * tests set an emulation. */
+extern attention_fn *MF_SIMD(attention_amx), *MF_SIMD(attention_amx_backward);
 
-/* Whether these functions compute a call. */
-static inline bool attention_by_pairs(const mf_attention_args *p)
+/* Returns the function for a call with as_bf16; NULL: that of f32. */
+static inline attention_fn *attention_of_bf16(const mf_attention_args *p, bool backward)
 {
-    return p->as_bf16 && p->t > FEW_QUERIES && MF_SIMD(pairs_pay)();
+    if (!p->as_bf16 || p->t <= FEW_QUERIES) return NULL;
+    if (MF_SIMD(attention_amx) != NULL)
+        return backward ? MF_SIMD(attention_amx_backward) : MF_SIMD(attention_amx);
+#if defined(MF_HAVE_AVX512BF16)
+    if (MF_SIMD(pairs_pay)())
+        return backward ? MF_SIMD(attention_bf16_backward) : MF_SIMD(attention_bf16);
+#endif
+    return NULL;
 }
 
 static inline int64_t attention_min(int64_t a, int64_t b)
@@ -58,12 +71,12 @@ static inline int64_t attention_first(const mf_attention_args *p, int64_t b, int
     return p->window == 0 || first < 0 ? 0 : first;
 }
 
-/* Returns how many keys from s0 on no query from t0 on attends to: an even number. */
+/* Returns how many keys from s0 on no query from t0 on attends to: a multiple of `by`. */
 static inline int64_t attention_skip(const mf_attention_args *p, int64_t b, int64_t t0,
-                                     int64_t s0)
+                                     int64_t s0, int64_t by)
 {
     const int64_t before = attention_first(p, b, t0) - s0;
-    return before > 0 ? before / 2 * 2 : 0;
+    return before > 0 ? before / by * by : 0;
 }
 
 /* The keys among s0 .. s0+ns-1 that the queries t .. t+VL-1 attend to. All numbers are relative

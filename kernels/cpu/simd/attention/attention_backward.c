@@ -58,7 +58,7 @@ static void backward_block(const mf_attention_args *p, const queries *c)
     for (int64_t t = 0; t < c->nt && begin == end && c->dq != NULL; t++)
         memset(c->dq + t * p->ldq, 0, (size_t)hd * sizeof(float));
     for (int64_t s0 = begin; s0 < end; s0 += KEYS) {
-        int64_t from = s0 + attention_skip(p, c->b, c->t0, s0), at = c->b * p->s + from;
+        int64_t from = s0 + attention_skip(p, c->b, c->t0, s0, 2), at = c->b * p->s + from;
         int64_t ns = attention_min(end, s0 + KEYS) - from;
         int64_t k = at * p->ldk + kv * hd, v = at * p->ldv + kv * hd;
         attention_views view = attention_look_all(p, c->b, c->t0, c->nt, from, ns);
@@ -117,12 +117,11 @@ void MF_SIMD(attention_backward)(const mf_kctx *x, const mf_attention_args *args
         mf_kernels_ref.attention_backward(x, args);
         return;
     }
-#if defined(MF_HAVE_AVX512BF16)
-    if (attention_by_pairs(args)) {
-        MF_SIMD(attention_bf16_backward)(x, args);
+    attention_fn *bf16 = attention_of_bf16(args, true);
+    if (bf16 != NULL) {
+        bf16(x, args);
         return;
     }
-#endif
     mf_attention_args p = *args;
     x->parallel(p.batch * p.kv_heads, p.head_dim <= SHORT ? short_tile : wide_tile, &p);
 }

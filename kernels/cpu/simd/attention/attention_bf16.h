@@ -1,5 +1,8 @@
-/* attention_bf16.h: functions that attention of bf16 and its gradient share, for processors
- * that multiply pairs of bf16 and add them in f32.
+/* attention_bf16.h: functions that attention of bf16 and its gradient share.
+ *
+ * Each of the two is compiled for processors that multiply pairs of bf16 and add them in f32
+ * (attention_pairs.h), and with ATTENTION_TILES for AMX (attention_tiles.h). BLOCK_KEYS is
+ * the number of keys of a block.
  *
  * All operands of gemms are words of two bf16 that are neighbours along the inner index. A
  * block of scores is [keys, QUERIES] as in attention.h: rows of keys are multiplied with a
@@ -10,6 +13,10 @@
  * converted once for all of them. All sums are f32, in the thread's workspace. */
 #ifndef MF_SIMD_ATTENTION_BF16_H
 #define MF_SIMD_ATTENTION_BF16_H
+
+#ifndef ATTENTION_TILES
+#define ATTENTION_TILES 0
+#endif
 
 #define ENGINE_BF16 1
 #include "kernels/cpu/simd/attention/attention.h"
@@ -22,15 +29,21 @@
 _Static_assert(ROOM(ITEMS, WIDE) <= MF_ROOM_TILE_SIZE, "room for blocks");
 _Static_assert(ROOM(ITEMS / 4, MF_MAX_HEAD_DIM) <= MF_ROOM_TILE_SIZE, "room for wide blocks");
 
-/* Sizes of a head: words along it, words of a stored row, and columns of sums. */
+/* Sizes of a head: words along it that are multiplied, words of a stored row, and columns
+ * of sums. */
 typedef struct head_size {
     int64_t n, words, row, wide;
 } head_size;
 
+static inline int64_t whole_vectors(int64_t n)
+{
+    return (n + VL - 1) / VL * VL;
+}
+
 static inline head_size head_size_of(int64_t n)
 {
-    const int64_t words = (n + 1) / 2;
-    return (head_size){n, words, (words + VL - 1) / VL * VL, (n + VL - 1) / VL * VL};
+    const int64_t words = (n + 1) / 2, row = whole_vectors(words);
+    return (head_size){n, ATTENTION_TILES ? row : words, row, whole_vectors(n)};
 }
 
 /* Returns the next `count` floats of the workspace. */
@@ -68,6 +81,14 @@ V_INLINE vf words_of_halves(__m512i x)
     return (vf)_mm512_permutexvar_epi16(order, x);
 }
 
+/* Returns words of VL columns, of which `left` exist, of two rows; without `both` the second
+ * row is 0. */
+V_INLINE vf pair_of(bool both, int64_t left, const float *from, int64_t ld)
+{
+    const vf b = both ? load_left(from + ld, left) : (vf){0};
+    return words_of_halves(both_as_bf16(load_left(from, left), b));
+}
+
 /* Writes rows [rows, n] as words along n. */
 static inline void pack_rows(int64_t rows, const head_size *h, const float *from, int64_t ld,
                              float *to)
@@ -78,17 +99,16 @@ static inline void pack_rows(int64_t rows, const head_size *h, const float *from
                                                  load_left(from + c + VL, h->n - c - VL)));
 }
 
-/* Writes rows [rows, n] as words along rows: [rows / 2, wide]. A last single row is
- * paired with 0. */
+/* Writes rows [rows, n] as words along rows: [rows / 2, wide]. A last single row is paired
+ * with 0; pairs up to the next multiple of VL become 0. */
 static inline void pack_pairs(int64_t rows, const head_size *h, const float *from, int64_t ld,
                               float *to)
 {
+    const int64_t pairs = (rows + 1) / 2;
     for (int64_t r = 0; r < rows; r += 2, from += 2 * ld, to += h->wide)
-        for (int64_t c = 0; c < h->n; c += VL) {
-            const vf a = load_left(from + c, h->n - c);
-            const vf b = r + 1 < rows ? load_left(from + ld + c, h->n - c) : (vf){0};
-            v_store(to + c, words_of_halves(both_as_bf16(a, b)));
-        }
+        for (int64_t c = 0; c < h->n; c += VL)
+            v_store(to + c, pair_of(r + 1 < rows, h->n - c, from + c, ld));
+    memset(to, 0, (size_t)((whole_vectors(pairs) - pairs) * h->wide) * sizeof *to);
 }
 
 /* Writes factor times rows [rows, n] as words along n, transposed: [words, QUERIES]. Rows up to
@@ -113,32 +133,7 @@ static inline void pack_turned(int64_t rows, const head_size *h, float factor,
         }
 }
 
-/* ---- gemms ---- */
-
-/* to [queries, wide] = words [keys / 2, QUERIES] transposed times pairs [keys / 2, wide]. If
- * `add`, the result is added to `to`. */
-static inline void words_to_queries(const attention_views *v, int64_t nt, const head_size *h,
-                                    const float *words, const float *pairs, bool add, float *to)
-{
-    for (int i = 0; i < v->n; i++)
-        block_columns(attention_min(nt - i * VL, VL), h->wide, (v->of[i].some + 1) / 2,
-                      words + i * VL, QUERIES, pairs, h->wide, add, to + i * VL * h->wide,
-                      h->wide);
-}
-
-/* to [keys, wide] += words [keys, QUERIES / 2] times pairs [queries / 2, wide] */
-static inline void words_to_keys(const attention_views *v, int64_t nt, const head_size *h,
-                                 const float *words, const float *pairs, float *to)
-{
-    int64_t from = 0;
-    for (int i = 0; i < v->n; i++) {
-        const int64_t end = v->of[i].some, at = i * VL / 2;
-        block_rows(end - from, h->wide, (nt - i * VL + 1) / 2, words + from * QUERIES / 2 + at,
-                   QUERIES / 2, pairs + at * h->wide, h->wide, true, to + from * h->wide,
-                   h->wide);
-        from = end > from ? end : from;
-    }
-}
+/* ---- blocks ---- */
 
 /* Returns the largest number of blocks of queries in a tile. */
 static inline int64_t most_items(const mf_attention_args *p)
@@ -152,5 +147,11 @@ static inline int64_t items_of(const mf_attention_args *p)
 {
     return (p->t + QUERIES - 1) / QUERIES * (p->heads / p->kv_heads);
 }
+
+#if ATTENTION_TILES
+#include "kernels/cpu/simd/attention/attention_tiles.h"
+#else
+#include "kernels/cpu/simd/attention/attention_pairs.h"
+#endif
 
 #endif

@@ -12,14 +12,13 @@
 #ifndef MF_SIMD_GEMM_AMX_PACK_H
 #define MF_SIMD_GEMM_AMX_PACK_H
 
+#include "kernels/cpu/simd/gemm/amx_instructions.h"
 #include "kernels/cpu/simd/gemm/store.h"
 
-#define TILE_ROWS  16
-#define TILE_WORDS 16
-#define DEEP       (2 * TILE_WORDS)         /* number of elements of a line */
-#define TILE       (TILE_ROWS * TILE_WORDS) /* number of words of a register */
-#define ROW_PANEL  (2 * TILE_ROWS)
-#define SOON       8 /* number of lines of each row that are prefetched and copied at a time */
+#define DEEP      (2 * TILE_WORDS)         /* number of elements of a line */
+#define TILE      (TILE_ROWS * TILE_WORDS) /* number of words of a register */
+#define ROW_PANEL (2 * TILE_ROWS)
+#define SOON      8 /* number of lines of each row that are prefetched and copied at a time */
 
 /* ---- reading ---- */
 

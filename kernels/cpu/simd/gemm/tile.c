@@ -5,6 +5,7 @@
  * few rows, reading b takes most of the time; the loops in this file read b once and do
  * not pack. */
 #include "kernels/cpu/library.h"
+#include "kernels/cpu/simd/attention/attention.h"
 #include "kernels/cpu/simd/gemm/tile.h"
 #include "kernels/cpu/simd/gemm/skinny.h"
 #include "kernels/cpu/simd/stored/stored.h"
@@ -270,6 +271,8 @@ void MF_SIMD(use_amx)(void)
     if (!MF_SIMD(gemm_amx_works)()) return;
     MF_SIMD(gemm_amx) = MF_SIMD(gemm_tile_amx);
     MF_SIMD(stored_amx) = MF_SIMD(stored_gemm_amx);
+    MF_SIMD(attention_amx) = MF_SIMD(attention_by_amx);
+    MF_SIMD(attention_amx_backward) = MF_SIMD(attention_by_amx_backward);
 #endif
 }
 

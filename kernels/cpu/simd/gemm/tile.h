@@ -75,9 +75,9 @@ bool MF_SIMD(gemm_amx_works)(void);
 /* Computes tiles of a bf16 gemm that has more than a few rows and that no library computes,
  * including gemms of packed weights. NULL: AMX is not used. Tests set an emulation here. */
 extern bool (*MF_SIMD(gemm_amx))(const gemm_tile *b);
-/* Sets gemm_amx, and stored_amx of stored/stored.h, if gemm_amx_works() is true. Call this
- * once, after mf_amx_permitted has returned true, and only on a processor that also has
- * AVX-512 BF16. */
+/* Sets gemm_amx, stored_amx of stored/stored.h and attention_amx of attention/attention.h, if
+ * gemm_amx_works() is true. Call this once, after mf_amx_permitted has returned true, and only
+ * on a processor that also has AVX-512 BF16. */
 void MF_SIMD(use_amx)(void);
 
 #endif

@@ -1,10 +1,9 @@
-/* attention_bf16.c: attention of bf16 by blocks of queries and keys, as attention.c computes it
- * in f32. A tile is a few blocks of queries that use the same keys; their number changes
- * no result. */
+/* attention_bf16_forward.h: attention of bf16 by blocks of queries and keys, as attention.c
+ * computes it in f32. A tile is a few blocks of queries that use the same keys; their number
+ * changes no result. */
+#define BLOCK_KEYS 128
 #include "kernels/cpu/simd/attention/attention_bf16.h"
 #include "kernels/cpu/simd/vecmath.h"
-
-#define FORWARD_KEYS 128 /* keys of a block */
 
 typedef struct attention {
     const mf_attention_args *args;
@@ -14,7 +13,7 @@ typedef struct attention {
 /* One block of queries. */
 typedef struct queries {
     int64_t h, t0, nt, begin, end; /* begin, end: its keys */
-    float *turned, *y;             /* [words, QUERIES] and [QUERIES, wide] */
+    float *turned, *y;             /* [words, QUERIES], and its sums */
     float m[QUERIES], l[QUERIES];
 } queries;
 
@@ -24,14 +23,13 @@ static void load_queries(const mf_attention_args *p, const head_size *head, int6
     const int64_t row = b * p->t + c->t0;
     c->nt = attention_min(p->t - c->t0, QUERIES);
     c->end = attention_seen(p, b, c->t0 + c->nt - 1);
-    c->begin =
-        attention_min(attention_first(p, b, c->t0) / FORWARD_KEYS * FORWARD_KEYS, c->end);
+    c->begin = attention_min(attention_first(p, b, c->t0) / BLOCK_KEYS * BLOCK_KEYS, c->end);
     pack_turned(c->nt, head, p->scale, p->q + row * p->ldq + c->h * head->n, p->ldq, c->turned);
     for (int64_t t = 0; t < QUERIES; t++) {
         c->m[t] = -INFINITY;
         c->l[t] = 0;
     }
-    if (c->begin == c->end) memset(c->y, 0, (size_t)(c->nt * head->wide) * sizeof(float));
+    if (c->begin == c->end) clear_sums(c->nt, head, c->y);
 }
 
 /* Processes a block of scores for the VL queries of one vector: replaces them by words of
@@ -56,47 +54,36 @@ V_INLINE vf take_columns(attention_view v, const float *mask, float *score, floa
     return shrink;
 }
 
-V_INLINE void scale_row(int64_t n, float f, const float *from, float *to)
-{
-    for (int64_t i = 0; i < n; i += VL)
-        v_store(to + i, v_load(from + i) * f);
-}
-
 static void add_keys(const mf_attention_args *p, const head_size *head, int64_t b, int64_t s0,
-                     const float *rows, const float *pairs, float *score, queries *c)
+                     const float *rows, const float *values, float *score, queries *c)
 {
     _Alignas(64) float shrink[QUERIES];
-    const int64_t skip = attention_skip(p, b, c->t0, s0);
-    const int64_t ns = attention_min(c->end - s0, FORWARD_KEYS) - skip;
+    const int64_t skip = attention_skip(p, b, c->t0, s0, SKIP);
+    const int64_t ns = attention_min(c->end - s0, BLOCK_KEYS) - skip;
     const float *mask = p->mask != NULL ? p->mask + b * p->s + s0 + skip : NULL;
     const bool first = s0 == c->begin;
     const attention_views v = attention_look_all(p, b, c->t0, c->nt, s0 + skip, ns);
-    attention_scores(&v, head->words, rows + skip * head->row, head->row, c->turned, score);
+    scores_of(&v, head, rows + skip * head->row, c->turned, score);
     for (int i = 0; i < v.n; i++)
         v_store(shrink + i * VL,
                 take_columns(v.of[i], mask, score + i * VL, c->m + i * VL, c->l + i * VL));
-    for (int64_t t = 0; t < c->nt && !first; t++)
-        if (shrink[t] != 1)
-            scale_row(head->wide, shrink[t], c->y + t * head->wide, c->y + t * head->wide);
-    words_to_queries(&v, c->nt, head, score, pairs + skip / 2 * head->wide, !first, c->y);
+    if (!first) shrink_sums(c->nt, head, shrink, c->y);
+    words_to_queries(&v, c->nt, head, score, values, skip, !first, c->y);
 }
 
 static void put_queries(const mf_attention_args *p, const head_size *head, int64_t b,
                         queries *c)
 {
     const int64_t ldy = p->heads * head->n, row = b * p->t + c->t0;
-    float factor[QUERIES];
+    _Alignas(64) float factor[QUERIES];
     for (int64_t t = 0; t < c->nt; t += VL) {
         const vf l = v_load(c->l + t);
         v_store(factor + t, v_select(l == 0.0f, v_set(1), 1 / l));
         v_store(c->m + t, v_load(c->m + t) + v_log(l)); /* -inf if there is no key */
     }
-    for (int64_t t = 0; t < c->nt; t++) {
-        float *y = p->y + (row + t) * ldy + c->h * head->n;
-        for (int64_t j = 0; j < head->n; j += VL)
-            store_left(y + j, v_load(c->y + t * head->wide + j) * factor[t], head->n - j);
-        if (p->lse != NULL) p->lse[(row + t) * p->heads + c->h] = c->m[t];
-    }
+    put_sums(c->nt, head, factor, c->y, p->y + row * ldy + c->h * head->n, ldy);
+    for (int64_t t = 0; t < c->nt && p->lse != NULL; t++)
+        p->lse[(row + t) * p->heads + c->h] = c->m[t];
 }
 
 static void tile(void *arg, int64_t at)
@@ -109,11 +96,12 @@ static void tile(void *arg, int64_t at)
     const int64_t first = part * job->each,
                   count = attention_min(job->items - first, job->each);
     float *room = mf_cpu_room(MF_ROOM_TILE);
-    float *rows = take_room(&room, FORWARD_KEYS * head.row),
-          *score = take_room(&room, FORWARD_KEYS * QUERIES),
-          *pairs = take_room(&room, FORWARD_KEYS / 2 * head.wide);
+    float *rows = take_room(&room, BLOCK_KEYS * head.row),
+          *score = take_room(&room, BLOCK_KEYS * QUERIES),
+          *values = take_room(&room, BLOCK_KEYS / 2 * head.wide);
     queries item[ITEMS];
     int64_t begin = INT64_MAX, end = 0;
+    tiles_begin();
     for (int64_t i = 0; i < count; i++) {
         queries *c = &item[i];
         c->h = kv * share + (first + i) % share;
@@ -125,19 +113,20 @@ static void tile(void *arg, int64_t at)
         begin = attention_min(begin, c->begin);
         end = end > c->end ? end : c->end;
     }
-    for (int64_t s0 = begin; s0 < end; s0 += FORWARD_KEYS) {
-        const int64_t ns = attention_min(end - s0, FORWARD_KEYS), row = b * p->s + s0;
+    for (int64_t s0 = begin; s0 < end; s0 += BLOCK_KEYS) {
+        const int64_t ns = attention_min(end - s0, BLOCK_KEYS), row = b * p->s + s0;
         pack_rows(ns, &head, p->k + row * p->ldk + kv * head.n, p->ldk, rows);
-        pack_pairs(ns, &head, p->v + row * p->ldv + kv * head.n, p->ldv, pairs);
+        pack_values(ns, &head, p->v + row * p->ldv + kv * head.n, p->ldv, values);
         for (int64_t i = 0; i < count; i++)
             if (s0 >= item[i].begin && s0 < item[i].end)
-                add_keys(p, &head, b, s0, rows, pairs, score, &item[i]);
+                add_keys(p, &head, b, s0, rows, values, score, &item[i]);
     }
     for (int64_t i = 0; i < count; i++)
         put_queries(p, &head, b, &item[i]);
+    tiles_end();
 }
 
-void MF_SIMD(attention_bf16)(const mf_kctx *x, const mf_attention_args *args)
+void FORWARD(const mf_kctx *x, const mf_attention_args *args)
 {
     const int64_t heads = args->batch * args->kv_heads,
                   wanted = 4 * (x->threads > 0 ? x->threads : 8);

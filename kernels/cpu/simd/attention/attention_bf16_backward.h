@@ -1,23 +1,24 @@
-/* attention_bf16_backward.c: the gradient of attention of bf16, as attention_backward.c
+/* attention_bf16_backward.h: the gradient of attention of bf16, as attention_backward.c
  * computes it in f32. A tile is one key head of one sequence with all its query heads. Of each
  * block of keys, the sums over several blocks of queries are added to dk and dv together. */
+#define BLOCK_KEYS KEYS
 #include "kernels/cpu/simd/attention/attention_bf16.h"
 
 /* One block of queries. */
 typedef struct queries {
     int64_t h, t0, nt, begin, end;  /* begin, end: its keys */
     float *turned_q, *turned_dy;    /* [words, QUERIES], with the factor scale */
-    float *pairs_q, *pairs_dy, *dq; /* [QUERIES / 2, wide], dq [QUERIES, wide] */
+    float *pairs_q, *pairs_dy, *dq; /* [QUERIES / 2, wide], and sums */
     float lse[QUERIES], delta[QUERIES];
 } queries;
 
 /* A block of keys, and values of one block of queries and keys. */
 typedef struct keys {
     int64_t b, kv, s0;
-    float *rows_k, *rows_v, *pairs_k; /* [KEYS, row], [KEYS / 2, wide] */
-    float *dk, *dv;                   /* [KEYS, wide] */
-    float *w, *dw;                    /* [KEYS, QUERIES] */
-    float *words_w, *words_dw;        /* [KEYS, QUERIES / 2] */
+    float *rows_k, *rows_v, *values; /* [KEYS, row], and k as values */
+    float *dk, *dv;                  /* [KEYS, wide] */
+    float *w, *dw;                   /* [KEYS, QUERIES] */
+    float *words_w, *words_dw;       /* [KEYS, QUERIES / 2] */
 } keys;
 
 static void load_queries(const mf_attention_args *p, const head_size *head, int64_t b,
@@ -33,7 +34,7 @@ static void load_queries(const mf_attention_args *p, const head_size *head, int6
     if (p->dk != NULL) pack_pairs(c->nt, head, q, p->ldq, c->pairs_q);
     if (p->dv != NULL) pack_pairs(c->nt, head, dy, ldy, c->pairs_dy);
     attention_statistics(p, b, c->h, c->t0, c->nt, c->lse, c->delta);
-    if (c->begin == c->end) memset(c->dq, 0, (size_t)(c->nt * head->wide) * sizeof(float));
+    if (c->begin == c->end) clear_sums(c->nt, head, c->dq);
 }
 
 /* Stores the bf16 of two rows of VL numbers. */
@@ -80,13 +81,13 @@ V_INLINE void weight_columns(attention_view v, const float *mask, vf lse, vf del
 static void add_block(const mf_attention_args *p, const head_size *head, const keys *k,
                       const queries *c)
 {
-    const int64_t skip = attention_skip(p, k->b, c->t0, k->s0), wide = head->wide;
+    const int64_t skip = attention_skip(p, k->b, c->t0, k->s0, SKIP), wide = head->wide;
     const int64_t ns = attention_min(c->end - k->s0, KEYS) - skip;
     const attention_views v = attention_look_all(p, k->b, c->t0, c->nt, k->s0 + skip, ns);
     const float *mask = p->mask != NULL ? p->mask + k->b * p->s + k->s0 + skip : NULL;
     const int64_t row = skip * head->row;
-    attention_scores(&v, head->words, k->rows_k + row, head->row, c->turned_q, k->w);
-    attention_scores(&v, head->words, k->rows_v + row, head->row, c->turned_dy, k->dw);
+    scores_of(&v, head, k->rows_k + row, c->turned_q, k->w);
+    scores_of(&v, head, k->rows_v + row, c->turned_dy, k->dw);
     for (int i = 0; i < v.n; i++)
         weight_columns(v.of[i], mask, v_load(c->lse + i * VL),
                        v_load(c->delta + i * VL) * p->scale, k->w + i * VL, k->dw + i * VL,
@@ -96,19 +97,16 @@ static void add_block(const mf_attention_args *p, const head_size *head, const k
     if (p->dk != NULL)
         words_to_keys(&v, c->nt, head, k->words_dw, c->pairs_q, k->dk + skip * wide);
     if (p->dq != NULL)
-        words_to_queries(&v, c->nt, head, k->dw, k->pairs_k + skip / 2 * wide, k->s0 > c->begin,
-                         c->dq);
+        words_to_queries(&v, c->nt, head, k->dw, k->values, skip, k->s0 > c->begin, c->dq);
 }
 
-/* to [rows, n] += from [rows, wide], or = without `add`. */
-static void put_rows(int64_t rows, const head_size *head, const float *from, bool add,
-                     float *to, int64_t ld)
+/* to [rows, n] += from [rows, wide] */
+static void add_rows(int64_t rows, const head_size *head, const float *from, float *to,
+                     int64_t ld)
 {
     for (int64_t r = 0; r < rows; r++, from += head->wide, to += ld)
-        for (int64_t j = 0; j < head->n; j += VL) {
-            const vf v = v_load(from + j);
-            store_left(to + j, add ? v + load_left(to + j, head->n - j) : v, head->n - j);
-        }
+        for (int64_t j = 0; j < head->n; j += VL)
+            store_left(to + j, v_load(from + j) + load_left(to + j, head->n - j), head->n - j);
 }
 
 /* Computes the gradients of the queries of `count` blocks, and adds their parts to dk
@@ -118,7 +116,10 @@ static void add_items(const mf_attention_args *p, const head_size *head, keys *k
 {
     const size_t bytes = (size_t)(KEYS * head->wide) * sizeof(float);
     const int64_t column = k->kv * head->n;
+    _Alignas(64) float ones[QUERIES];
     int64_t begin = INT64_MAX, end = 0;
+    for (int64_t t = 0; t < QUERIES; t++)
+        ones[t] = 1;
     for (int64_t i = 0; i < count; i++) {
         load_queries(p, head, k->b, &item[i]);
         if (item[i].begin == item[i].end) continue;
@@ -131,16 +132,16 @@ static void add_items(const mf_attention_args *p, const head_size *head, keys *k
         k->s0 = s0;
         pack_rows(ns, head, p->k + at_k, p->ldk, k->rows_k);
         pack_rows(ns, head, p->v + at_v, p->ldv, k->rows_v);
-        if (p->dq != NULL) pack_pairs(ns, head, p->k + at_k, p->ldk, k->pairs_k);
+        if (p->dq != NULL) pack_values(ns, head, p->k + at_k, p->ldk, k->values);
         memset(k->dk, 0, bytes);
         memset(k->dv, 0, bytes);
         for (int64_t i = 0; i < count; i++)
             if (s0 >= item[i].begin && s0 < item[i].end) add_block(p, head, k, &item[i]);
-        if (p->dk != NULL) put_rows(ns, head, k->dk, true, p->dk + at_k, p->ldk);
-        if (p->dv != NULL) put_rows(ns, head, k->dv, true, p->dv + at_v, p->ldv);
+        if (p->dk != NULL) add_rows(ns, head, k->dk, p->dk + at_k, p->ldk);
+        if (p->dv != NULL) add_rows(ns, head, k->dv, p->dv + at_v, p->ldv);
     }
     for (int64_t i = 0; i < count && p->dq != NULL; i++)
-        put_rows(item[i].nt, head, item[i].dq, false,
+        put_sums(item[i].nt, head, ones, item[i].dq,
                  p->dq + (k->b * p->t + item[i].t0) * p->ldq + item[i].h * head->n, p->ldq);
 }
 
@@ -156,7 +157,7 @@ static void tile(void *arg, int64_t at)
               .kv = at % p->kv_heads,
               .rows_k = take_room(&room, KEYS * head.row),
               .rows_v = take_room(&room, KEYS * head.row),
-              .pairs_k = take_room(&room, KEYS / 2 * head.wide),
+              .values = take_room(&room, KEYS / 2 * head.wide),
               .dk = take_room(&room, KEYS * head.wide),
               .dv = take_room(&room, KEYS * head.wide),
               .w = take_room(&room, KEYS * QUERIES),
@@ -174,6 +175,7 @@ static void tile(void *arg, int64_t at)
         if (p->dk != NULL) memset(p->dk + s * p->ldk + k.kv * head.n, 0, bytes);
         if (p->dv != NULL) memset(p->dv + s * p->ldv + k.kv * head.n, 0, bytes);
     }
+    tiles_begin();
     for (int64_t first = 0; first < items; first += each) {
         const int64_t count = attention_min(items - first, each);
         for (int64_t i = 0; i < count; i++) {
@@ -182,9 +184,10 @@ static void tile(void *arg, int64_t at)
         }
         add_items(p, &head, &k, item, count);
     }
+    tiles_end();
 }
 
-void MF_SIMD(attention_bf16_backward)(const mf_kctx *x, const mf_attention_args *args)
+void BACKWARD(const mf_kctx *x, const mf_attention_args *args)
 {
     mf_attention_args p = *args;
     x->parallel(p.batch * p.kv_heads, tile, &p);
