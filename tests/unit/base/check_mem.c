@@ -5,8 +5,10 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "base/resident.h"
+#include "base/thread/thread_memory.h"
 #include "tests/lib/fault.h"
 
+#include <pthread.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -33,6 +35,29 @@ START_TEST(whole_pages_are_released)
     ck_assert_uint_eq(p[0], 1);
     ck_assert_uint_eq(p[page - 1], 1);
     ck_assert_int_eq(munmap(p, all), 0);
+}
+END_TEST
+
+static void *memory_of_thread(void *spare)
+{
+    char *of = mf_thread_memory(MF_THREAD_PROVENANCE, 64, spare);
+    ck_assert_ptr_eq(of, mf_thread_memory(MF_THREAD_PROVENANCE, 64, spare));
+    ck_assert_int_eq(of[0], 0);
+    of[0] = 1;
+    return of;
+}
+
+/* The second thread begins while the first one has its memory. */
+START_TEST(threads_have_memory_of_their_own)
+{
+    static char spare[64];
+    pthread_t thread;
+    void *of = NULL, *here = memory_of_thread(spare);
+    ck_assert_ptr_ne(here, spare);
+    ck_assert_int_eq(pthread_create(&thread, NULL, memory_of_thread, spare), 0);
+    ck_assert_int_eq(pthread_join(thread, &of), 0);
+    ck_assert_ptr_ne(of, here);
+    ck_assert_ptr_ne(of, spare);
 }
 END_TEST
 
@@ -232,6 +257,7 @@ static Suite *suite(void)
     TCase *c = tcase_create("mem");
     tcase_add_test(c, aligned_and_zeroed);
     tcase_add_test(c, whole_pages_are_released);
+    tcase_add_test(c, threads_have_memory_of_their_own);
     tcase_add_test(c, large_blocks_begin_with_a_large_page);
     tcase_add_test(c, large_blocks_take_no_memory_at_first);
     tcase_add_test(c, too_much_is_refused);

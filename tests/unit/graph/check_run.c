@@ -551,6 +551,47 @@ START_TEST(gemms_report_their_cost)
 }
 END_TEST
 
+/* Query t of 5 sees keys 0 .. 4 - 5 + t + 1 of 7, so 2 x (3 + 4 + 5 + 6 + 7) pairs. */
+START_TEST(causal_attention_reports_the_pairs_that_it_sees)
+{
+    mf_graph_info info;
+    mf_graph *g = new_graph(false);
+    mf_tensor *q = mf_graph_input(g, "q", MF_F32, mf_shape2(10, 12)),
+              *k = mf_graph_input(g, "k", MF_F32, mf_shape2(14, 12));
+    mf_graph_keep(mf_attention(g, q, k, k, NULL, NULL, 2, 3, 3, true, 0.5));
+    ck_assert_int_eq(mf_graph_finish(g), MF_OK);
+    mf_graph_get_info(g, &info);
+    ck_assert_double_eq(info.flops, 4.0 * 4 * 3 * 2 * (3 + 4 + 5 + 6 + 7));
+    mf_graph_free(g);
+}
+END_TEST
+
+/* The gradient of the last layer is written first; both lie side by side. An interval ends
+ * before the first number of the next one. */
+START_TEST(the_last_write_to_each_interval)
+{
+    mf_param *w[2];
+    int last[3];
+    mf_store *s = store_of(2, (mf_shape[]){mf_shape2(16, 16), mf_shape2(16, 16)}, w);
+    mf_graph *g = new_graph(true);
+    mf_tensor *x = mf_graph_input(g, "x", MF_F32, mf_shape2(8, 16));
+    x = mf_linear(g, x, mf_graph_param(g, w[1]), NULL);
+    x = mf_linear(g, op1(g, &t_square, x), mf_graph_param(g, w[0]), NULL);
+    ck_assert_int_eq(mf_graph_backward(g, op1(g, &t_sum, x), 0, NULL), MF_OK);
+    ck_assert_int_eq(mf_graph_finish(g), MF_OK);
+    const int64_t border = (int64_t)(mf_param_offset(w[1], MF_BLOCK_GRADS) / sizeof(float));
+    ck_assert_int_eq(mf_param_offset(w[0], MF_BLOCK_GRADS), 0);
+    ck_assert_int_eq(border, 256);
+    const int64_t at[] = {0, border, border + 255, border + 256};
+    mf_graph_last_writes(g, s, 3, at, last);
+    ck_assert_int_ge(last[0], 0);
+    ck_assert_int_lt(last[0], last[1]);
+    ck_assert_int_eq(last[1], last[2]);
+    mf_graph_free(g);
+    mf_store_free(s);
+}
+END_TEST
+
 /* A profile counts operations that are repeated, so that its rates are those of the machine;
  * the graph's number is that of the model. */
 START_TEST(a_profile_counts_what_is_recomputed)
@@ -603,6 +644,8 @@ static Suite *suite(void)
     tcase_add_test(t, a_failing_op_ends_the_run_with_its_name);
     tcase_add_test(t, a_graph_can_be_drawn_and_timed);
     tcase_add_test(t, gemms_report_their_cost);
+    tcase_add_test(t, causal_attention_reports_the_pairs_that_it_sees);
+    tcase_add_test(t, the_last_write_to_each_interval);
     tcase_add_test(t, a_profile_counts_what_is_recomputed);
     suite_add_tcase(s, t);
     return s;
