@@ -72,14 +72,6 @@ V_INLINE __m512i both_as_bf16(vf low, vf high)
 {
     return (__m512i)_mm512_cvtne2ps_pbh(high, low);
 }
-/* Returns words of which word i is element i of both halves of x. */
-V_INLINE vf words_of_halves(__m512i x)
-{
-    const __m512i order =
-        _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7,
-                         22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
-    return (vf)_mm512_permutexvar_epi16(order, x);
-}
 
 /* Returns words of VL columns, of which `left` exist, of two rows; without `both` the second
  * row is 0. */

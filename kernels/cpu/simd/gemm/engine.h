@@ -226,10 +226,11 @@ typedef struct work {
     /* Row panels from `copy` on are copied while the panels before them are multiplied. Inner
      * indices below `asked` are prefetched, and those below `done` are copied. */
     int64_t copy, asked, done;
-    int64_t each;       /* number of pieces of `soon` that one call of the
+    int64_t border[GROUP + 1]; /* first rows of the row panels from `copy` on, and their end */
+    int64_t each;              /* number of pieces of `soon` that one call of the
                          * micro-kernel prefetches */
-    agenda soon, later; /* rows of the next row panels, and lanes of the next part */
-    bool idle;          /* both agendas are done */
+    agenda soon, later;        /* rows of the next row panels, and lanes of the next part */
+    bool idle;                 /* both agendas are done */
 } work;
 
 static int64_t row_panel_begin(const work *w, int64_t t)
@@ -242,18 +243,30 @@ static float *copies_of(const work *w, int64_t t)
     return w->copied + t / GROUP % 2 * w->half;
 }
 
+/* Returns the end of the group of row panels that are copied together with row panel t. */
+static int64_t row_panels_end(const work *w, int64_t t)
+{
+    const int64_t end = t + (w->row->along ? 1 : GROUP);
+    return end < w->row_panels ? end : w->row_panels;
+}
+
+/* Begins to copy the group of row panels that begins with row panel t, if there is one. */
+static void begin_copy(work *w, int64_t t)
+{
+    const int64_t end = row_panels_end(w, t);
+    w->copy = t;
+    w->asked = w->done = w->p;
+    for (int64_t i = t; i <= end; i++)
+        w->border[i - t] = row_panel_begin(w, i);
+}
+
 /* Copies the group of row panels that begins with w->copy, up to inner index p. */
 static void copy_row_panels(work *w, int64_t p)
 {
-    const int64_t first = w->copy,
-                  end = first + GROUP < w->row_panels ? first + GROUP : w->row_panels;
-    int64_t border[GROUP + 1];
     if (p < w->pend) p -= (p - w->p) % PER_WORD;
     if (p <= w->done) return;
-    for (int64_t t = first; t <= end; t++)
-        border[t - first] = row_panel_begin(w, t);
-    pack_row_panels(w->row, w->b->rounded, border, end - first, w->p, w->pend, w->done, p,
-                    copies_of(w, first));
+    pack_row_panels(w->row, w->b->rounded, w->border, row_panels_end(w, w->copy) - w->copy,
+                    w->p, w->pend, w->done, p, copies_of(w, w->copy));
     w->done = p;
 }
 
@@ -405,12 +418,6 @@ static bool next_part(const work *w, work *ret)
     return true;
 }
 
-/* Returns the end of the group of row panels that are copied together with row panel t. */
-static int64_t row_panels_end(const work *w, int64_t t)
-{
-    const int64_t end = t + (w->row->along ? 1 : GROUP);
-    return end < w->row_panels ? end : w->row_panels;
-}
 static agenda rows_agenda(const work *w, int64_t t)
 {
     return agenda_of(w->row, row_panel_begin(w, t), row_panel_begin(w, row_panels_end(w, t)),
@@ -423,8 +430,7 @@ static void run_part(work *w, const work *next)
     w->later = (agenda){0};
     if (next != NULL)
         w->later = agenda_of(next->lane, next->l, next->lane_end, next->p, next->pend);
-    w->copy = 0;
-    w->done = w->p;
+    begin_copy(w, 0);
     for (int64_t t = 0; t < w->row_panels;) {
         const int64_t end = row_panels_end(w, t);
         w->each = KC;
@@ -432,8 +438,7 @@ static void run_part(work *w, const work *next)
         if (!w->row->along) {
             const int64_t count = (end - t) * div_up(w->lane_end - w->l, LANES);
             copy_row_panels(w, w->pend);
-            w->copy = end;
-            w->asked = w->done = w->p;
+            begin_copy(w, end);
             w->each = div_up(w->pend - w->p, count > 1 ? count - 1 : 1);
         }
         if (end < w->row_panels)

@@ -61,6 +61,20 @@ V_INLINE __m512i halves(mf_cast_type type, const void *from, int64_t n)
 }
 #endif
 
+#if ENGINE_BF16
+/* Reads VL numbers of two rows, as the low and the high halves of words. */
+V_INLINE vf interleaved(mf_cast_type type, const void *low, const void *high)
+{
+    __m512i both;
+    if (type == MF_CAST_F32)
+        both = (__m512i)_mm512_cvtne2ps_pbh(v_load(high), v_load(low));
+    else
+        both = _mm512_inserti64x4(_mm512_castsi256_si512(_mm256_loadu_si256(low)),
+                                  _mm256_loadu_si256(high), 1);
+    return words_of_halves(both);
+}
+#endif
+
 /* Reads VL words along the inner index: n elements of a row from column p on, then zeros. */
 V_INLINE vf words_along(const gemm_side *s, bool rounded, int64_t row, int64_t p, int64_t n)
 {
@@ -88,6 +102,8 @@ V_INLINE vf words_across(const gemm_side *s, bool rounded, int64_t row, int64_t 
 #if ENGINE_BF16
     __m512i low = _mm512_setzero_si512(), high = low;
     (void)rounded;
+    if (row >= 0 && next >= 0 && n >= VL)
+        return interleaved(s->type, at_element(s, row, column), at_element(s, next, column));
     if (row >= 0) low = halves(s->type, at_element(s, row, column), n);
     if (next >= 0) high = halves(s->type, at_element(s, next, column), n);
     return (vf)_mm512_or_si512(low, _mm512_slli_epi32(high, 16));
@@ -158,7 +174,8 @@ V_INLINE void pack_across_as(const gemm_side *s, bool rounded, int64_t j, int64_
     for (int64_t p = k0; p < k1; p += PER_WORD, out += LANES) {
         int64_t row = stored_row(s, p), next = ENGINE_BF16 ? inner_row(s, p + 1, k1) : -1;
         float *to = out;
-        if (p + AHEAD < k1) fetch(s, stored_row(s, p + AHEAD), j, jend);
+        fetch(s, inner_row(s, p + AHEAD, k1), j, jend);
+        if (PER_WORD > 1) fetch(s, inner_row(s, p + AHEAD + 1, k1), j, jend);
         for (int64_t l = j; l < jend; l += LANES, to += panel) {
             V_UNROLL
             for (int h = 0; h < NR; h++) {

@@ -19,6 +19,17 @@ V_INLINE vf word_dot(vf a, vf b, vf sum)
 #endif
 }
 
+#if ENGINE_BF16
+/* Returns words of which word i is element i of both halves of x. */
+V_INLINE vf words_of_halves(__m512i x)
+{
+    const __m512i order =
+        _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7,
+                         22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
+    return (vf)_mm512_permutexvar_epi16(order, x);
+}
+#endif
+
 V_INLINE vf word_spread(float word)
 {
 #if defined(__AVX512F__)
