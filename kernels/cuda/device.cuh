@@ -96,6 +96,20 @@ MF_INLINE float mf_exp2(float v)
     asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(v));
     return r;
 }
+/* a b as one instruction; for the plain form the compiler may add upper halves, which are 0. */
+MF_INLINE uint64_t mf_wide(uint32_t a, uint32_t b)
+{
+    uint64_t r;
+    asm("mul.wide.u32 %0, %1, %2;" : "=l"(r) : "r"(a), "r"(b));
+    return r;
+}
+/* The smaller one; NaN if one of them is. One instruction. */
+MF_INLINE float mf_smaller(float a, float b)
+{
+    float r;
+    asm("min.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b));
+    return r;
+}
 /* 1 / v, off by at most 1 unit in the last place; what is below 2^-126 is 0, on both sides. */
 MF_INLINE float mf_reciprocal(float v)
 {
@@ -229,6 +243,14 @@ static inline void mf_mma(float d[4], const uint32_t a[4], const uint32_t b[2])
 static inline float mf_exp2(float v)
 {
     return emu::exp2_ftz(v);
+}
+static inline uint64_t mf_wide(uint32_t a, uint32_t b)
+{
+    return (uint64_t)a * b;
+}
+static inline float mf_smaller(float a, float b)
+{
+    return a != a || a < b ? a : b;
 }
 static inline float mf_reciprocal(float v)
 {

@@ -114,7 +114,7 @@ MF_INLINE int32_t mf_best_expert(const mf_reassign_args &s, int64_t t)
     return expert[0];
 }
 
-__global__ void __launch_bounds__(MF_THREADS)
+__global__ void __launch_bounds__(MF_THREADS, 1)
     mf_cu_reassign(const mf_fault *fault, mf_reassign_args s)
 {
     const int i = (int)threadIdx.x;

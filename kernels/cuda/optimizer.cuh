@@ -61,7 +61,7 @@ MF_INLINE int64_t mf_range_of_tile(const mf_update_range *range, int64_t ranges,
 
 /* All ranges of a table: a block has tiles in turn. An element is updated as mf_cu_adamw does
  * it, so one launch has the bits of one for each range. */
-__global__ void __launch_bounds__(MF_THREADS)
+__global__ void __launch_bounds__(MF_THREADS, 5)
     mf_cu_adamw_ranges(const mf_fault *fault, int64_t ranges, const mf_update_range *range,
                        mf_update_args args, float *value, mf_bf16 *copy, const float *grad,
                        float *m, float *v)

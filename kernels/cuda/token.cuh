@@ -37,7 +37,7 @@ MF_INLINE void mf_token_rotate(const mf_token_attention_args &p, int32_t positio
 }
 
 template <int EACH, int KEYS>
-__global__ void __launch_bounds__(MF_TOKEN_THREADS)
+__global__ void __launch_bounds__(MF_TOKEN_THREADS, EACH == 4 ? 1 : 0)
     mf_cu_token_attention(mf_fault *fault, int node, mf_token_attention_args p)
 {
     MF_SHARED(float, query, [EACH * MF_WARP]);

@@ -136,6 +136,15 @@ of_files() {
     spread 84 stored_gemm stored_rows
 }
 
+@test "graphs in which nodes became parts of others" {
+    [ -x "$builddir/tests/unit/graph/check_fuse" ] || skip "check_fuse is not built"
+    run env MOEFW_TEST_DEVICE=emu MOEFW_PLUGIN_PATH="$builddir/tests/cuda/judged" \
+        "$builddir/tests/unit/graph/check_fuse"
+    grep -v '^ok ' <<<"$output" | head -n 20
+    [ "$status" -eq 0 ]
+    grep -q '^ok .*rope_is_in_bf16' <<<"$output"
+}
+
 @test "each kernel is in a test above" {
     cd "$srcdir/kernels/cuda"
     files=$(grep -rl '^extern "C" void mf_cuda_.*const mf_kctx' --include='*.cuh' .)

@@ -156,7 +156,7 @@ MF_INLINE void mf_flash_load(const float *matrix, int64_t ld, const mf_flash_row
         MF_UNROLL
         for (int i = 0; i < ROWS / STEP; i++) /* without sign: one instruction each */
             mf_copy16(to + mf_flash_at<HD>(row + i * STEP, place),
-                      here + (uint64_t)(at + i * STEP) * stride, in ? 16 : 0);
+                      here + mf_wide(at + i * STEP, stride), in ? 16 : 0);
         return;
     }
     const mf_bf16 *at = from + (r.at + first + row) * ld + r.column + place * 8;
@@ -459,7 +459,7 @@ static inline bool mf_can_flash(const mf_attention_args &p)
         bits |= (uintptr_t)one;
     return p.bf16 && bits % 16 == 0 && (p.ldq | p.ldk | p.ldv | p.head_dim) % 8 == 0 &&
            p.head_dim <= 256 && p.scale > 0 && p.batch * p.t < INT32_MAX / 2 &&
-           p.batch * p.s < INT32_MAX / 2;
+           p.batch * p.s < INT32_MAX / 2 && p.batch * p.heads < INT32_MAX;
 }
 
 static inline dim3 mf_flash_grid(int64_t batch, int64_t rows, int side, int64_t heads)

@@ -7,20 +7,21 @@
 
 /* ---- queries ---- */
 
-/* What backward needs of a query: log2 of the sum of its weights, <dy, y> - dlse, its span. */
-struct alignas(16) mf_flash_query {
-    float lse, delta;
-    mf_span span;
+/* What backward needs of the queries of a tile: log2 of the sum of their weights, dlse -
+ * <dy, y>, where the sums of their gradients begin, and their spans. */
+template <int HD> struct alignas(16) mf_flash_of_queries {
+    float lse[mf_flash<HD>::QUERIES], delta[mf_flash<HD>::QUERIES];
+    mf_span span[mf_flash<HD>::QUERIES];
 };
 
-/* Where what is ready of query t is. */
-MF_INLINE int64_t mf_flash_ready_at(const mf_attention_args &p, int64_t b, int64_t h, int64_t t)
+/* Where what is ready of query t is. Without sign: few instructions. */
+MF_INLINE uint64_t mf_flash_ready_at(const mf_attention_args &p, int b, int h, int t)
 {
-    return (b * p.heads + h) * p.t + t;
+    return mf_wide((unsigned)b * (unsigned)p.heads + (unsigned)h, (unsigned)p.t) + (unsigned)t;
 }
 
-/* A warp each query of a head: log2 of the sum of its weights, and <dy, y> - dlse. */
-__global__ void __launch_bounds__(MF_THREADS)
+/* A warp each query of a head: log2 of the sum of its weights, and dlse - <dy, y>. */
+__global__ void __launch_bounds__(MF_THREADS, 5)
     mf_cu_attention_ready(const mf_fault *fault, mf_attention_args p, float2 *ready)
 {
     const int lane = (int)threadIdx.x % MF_WARP;
@@ -38,21 +39,22 @@ __global__ void __launch_bounds__(MF_THREADS)
                        sum);
         }
         sum = mf_warp<mf_add>(sum);
-        const int64_t h = at % p.heads, t = at / p.heads % p.t, b = at / p.heads / p.t;
+        const int h = (int)(at % p.heads), t = (int)(at / p.heads % p.t);
+        const int b = (int)(at / p.heads / p.t);
         const float lse = p.lse[at]; /* a query without keys has no weight that needs it */
         if (lane == 0)
             ready[mf_flash_ready_at(p, b, h, t)] = make_float2(
-                lse == -INFINITY ? 0 : lse * MF_LOG2_E, sum - (p.dlse ? p.dlse[at] : 0));
+                lse == -INFINITY ? 0 : lse * MF_LOG2_E, (p.dlse ? p.dlse[at] : 0) - sum);
     }
 }
 
-/* The weight of a key for a query, and the gradient of its score without the scale. A score
- * that is hidden is -inf. */
-MF_INLINE void mf_flash_gradient(float scale, float lse, float delta, float &w, float &ds)
+/* The weight of a key for a query, and the gradient of its score without the scale. w: the
+ * score, -inf if it is hidden; ds: <dy, v> - <dy, y> + dlse. A score lies above lse only since
+ * both are rounded, and counts as lse: the weight of a huge one would be infinite. */
+MF_INLINE void mf_flash_gradient(float scale, float lse, float &w, float &ds)
 {
-    const float above = fmaf(scale, w, -lse);
-    w = mf_exp2(above > 1 ? 0 : above); /* see kernel.h */
-    ds = w * (ds - delta);
+    w = mf_exp2(mf_smaller(fmaf(scale, w, -lse), 0));
+    ds *= w;
 }
 
 template <int HD>
@@ -102,7 +104,12 @@ MF_INLINE void mf_flash_dq(const mf_attention_args &p, const float2 *ready, int 
             __syncthreads(); /* all have copied this tile */
         }
         if (!WHOLE && !mf_reaches(mine, first, next)) return;
-        float w[1][KEYS / 8][4] = {}, ds[1][KEYS / 8][4] = {};
+        float w[1][KEYS / 8][4] = {}, ds[1][KEYS / 8][4];
+        MF_UNROLL
+        for (int j = 0; j < KEYS / 8; j++) {
+            ds[0][j][0] = ds[0][j][1] = of[0].y;
+            ds[0][j][2] = ds[0][j][3] = of[1].y;
+        }
         mf_flash_scores<HD, 1, KEYS>(shared, r0, now, w);
         mf_flash_scores<HD, 1, KEYS>(dy, r0, now + TILE, ds);
         if (!WHOLE && (p.mask || !mf_reaches_all(mine, first, next)))
@@ -111,7 +118,7 @@ MF_INLINE void mf_flash_dq(const mf_attention_args &p, const float2 *ready, int 
         for (int j = 0; j < KEYS / 8; j++) {
             MF_UNROLL
             for (int i = 0; i < 4; i++)
-                mf_flash_gradient(scale, of[i / 2].x, of[i / 2].y, w[0][j][i], ds[0][j][i]);
+                mf_flash_gradient(scale, of[i / 2].x, w[0][j][i], ds[0][j][i]);
         }
         mf_flash_add<HD, 1, KEYS>(ds, now, dq);
     };
@@ -176,7 +183,7 @@ MF_INLINE void mf_whole_queries(const mf_attention_args &p, const mf_sequence &o
 template <int HD, bool WHOLE>
 MF_INLINE void mf_flash_queries(const mf_attention_args &p, const mf_sequence &o, int h,
                                 const float2 *ready, int t0, int t1, unsigned char *q,
-                                unsigned char *dy, mf_flash_query *of)
+                                unsigned char *dy, mf_flash_of_queries<HD> *of)
 {
     constexpr int QUERIES = mf_flash<HD>::QUERIES;
     const mf_flash_rows rows = mf_flash_rows_of(p, o.b * p.t, h);
@@ -184,12 +191,11 @@ MF_INLINE void mf_flash_queries(const mf_attention_args &p, const mf_sequence &o
     mf_flash_load<HD, QUERIES, WHOLE>(p.q, p.ldq, rows, t0, t1, q);
     mf_flash_load<HD, QUERIES, WHOLE>(p.dy, p.heads * p.head_dim, rows, t0, t1, dy);
     mf_copy_commit();
-    ready += mf_flash_ready_at(p, o.b, h, 0);
     if (t >= t0 + QUERIES) return;
-    const float2 own = WHOLE || t < t1 ? ready[t] : make_float2(0, 0);
-    mf_flash_query *to = of + (t - t0);
-    to->lse = own.x, to->delta = own.y;
-    if (!WHOLE) to->span = mf_span_of(p, o, t < t1 ? t : t1 - 1);
+    const float2 own =
+        WHOLE || t < t1 ? ready[mf_flash_ready_at(p, o.b, h, t)] : make_float2(0, 0);
+    of->lse[t - t0] = own.x, of->delta[t - t0] = own.y;
+    if (!WHOLE) of->span[t - t0] = mf_span_of(p, o, t < t1 ? t : t1 - 1);
 }
 
 /* DK, DV: which of them; both have too many sums for wide heads. */
@@ -199,12 +205,15 @@ MF_INLINE void mf_flash_dkv(const mf_attention_args &p, const float2 *ready, int
 {
     typedef mf_flash<HD> F;
     constexpr int QUERIES = F::QUERIES, TILE = QUERIES * F::ROW;
+    /* Sums of ds begin at delta; for wide heads registers do not suffice, and it is added. */
+    constexpr bool BEGIN = DK && HD <= 128;
     const int lane = (int)threadIdx.x % MF_WARP, r0 = (int)threadIdx.x / MF_WARP * 16;
     const int share = (int)(p.heads / p.kv_heads);
     const int s1 = (int)(s0 + F::SIDE < p.s ? s0 + F::SIDE : p.s);
     const float scale = p.scale * MF_LOG2_E;
     unsigned char *v = shared + F::SIDE * F::ROW, *tiles = v + F::SIDE * F::ROW;
-    mf_flash_query *queries = (mf_flash_query *)(void *)(tiles + F::STAGES * 2 * TILE);
+    typedef mf_flash_of_queries<HD> of_queries;
+    of_queries *queries = (of_queries *)(void *)(tiles + F::STAGES * 2 * TILE);
     const mf_sequence o = mf_sequence_of(p, b);
     const mf_flash_rows rows = mf_flash_rows_of(p, b * p.s, kv_head);
     float dk[1][DK ? HD / 8 : 1][4] = {}, dv[1][DV ? HD / 8 : 1][4] = {};
@@ -224,22 +233,23 @@ MF_INLINE void mf_flash_dkv(const mf_attention_args &p, const float2 *ready, int
     else
         mf_whole_queries(p, o, s0, s1, &whole_from, &whole_to);
     auto sees_all = [&](int at) { return at >= whole_from && at + QUERIES <= whole_to; };
-    int next_t0 = from, next_head = kv_head * share; /* of the tile to copy next */
+    int next_t0 = from, next_head = kv_head * share;            /* of the tile to copy next */
+    auto now = [&]() { return F::STAGES == 1 ? next_t0 : t0; }; /* of the one to multiply */
     int left = from < to ? (to - from + QUERIES - 1) / QUERIES * share : 0;
     auto copy = [&](auto kind, int place) {
         unsigned char *there = tiles + place * 2 * TILE;
         mf_flash_queries<HD, decltype(kind)::value>(p, o, next_head, ready, next_t0, to, there,
-                                                    there + TILE, queries + place * QUERIES);
+                                                    there + TILE, queries + place);
         next_t0 += QUERIES;
         if (next_t0 >= to) next_t0 = from, next_head++;
     };
-    /* Multiplies the tile of queries from t0 on; with two stages the next one is copied
-     * meanwhile. WHOLE: in both, all queries see all keys. */
+    /* Multiplies a tile of queries; with two stages the next one is copied meanwhile. WHOLE: in
+     * both, all queries see all keys. */
     auto tile = [&](auto kind) {
         constexpr bool WHOLE = decltype(kind)::value;
-        const bool whole = WHOLE || sees_all(t0);
+        const bool whole = WHOLE || sees_all(now());
         const unsigned char *q = tiles + stage * 2 * TILE, *dy = q + TILE;
-        const mf_flash_query *of = queries + stage * QUERIES;
+        const of_queries &of = queries[stage];
         left--, t0 += QUERIES, stage ^= F::STAGES - 1;
         if (t0 >= to) t0 = from;
         if (F::STAGES == 2) mf_copy_wait<0>();
@@ -251,23 +261,30 @@ MF_INLINE void mf_flash_dkv(const mf_attention_args &p, const float2 *ready, int
             __syncthreads(); /* all have copied this tile */
         }
         if (!WHOLE && !whole) {
-            const mf_reach reach = mf_reach_of(of[0].span, of[QUERIES - 1].span);
+            const mf_reach reach = mf_reach_of(of.span[0], of.span[QUERIES - 1]);
             if (!mf_reaches(reach, s0 + r0, s0 + r0 + 16)) return;
         }
         float w[1][QUERIES / 8][4] = {}, ds[1][QUERIES / 8][4] = {};
         mf_flash_scores<HD, 1, QUERIES>(shared, r0, q, w);
+        MF_UNROLL
+        for (int j = 0; BEGIN && j < QUERIES / 8; j++) {
+            const float *first = of.delta + j * 8 + lane % 4 * 2;
+            ds[0][j][0] = ds[0][j][2] = first[0];
+            ds[0][j][1] = ds[0][j][3] = first[1];
+        }
         if (DK) mf_flash_scores<HD, 1, QUERIES>(v, r0, dy, ds);
         MF_UNROLL
         for (int j = 0; j < QUERIES / 8; j++) {
             MF_UNROLL
             for (int c = 0; c < 2; c++) {
-                const mf_flash_query *one = of + j * 8 + lane % 4 * 2 + c;
-                const float lse = one->lse, delta = one->delta;
+                const int at = j * 8 + lane % 4 * 2 + c;
+                const float lse = of.lse[at];
                 MF_UNROLL
                 for (int i = c; i < 4; i += 2) {
-                    if (!WHOLE && !whole && !mf_in_span(one->span, key[i / 2]))
+                    if (DK && !BEGIN) ds[0][j][i] += of.delta[at];
+                    if (!WHOLE && !whole && !mf_in_span(of.span[at], key[i / 2]))
                         w[0][j][i] = -INFINITY, ds[0][j][i] = 0;
-                    mf_flash_gradient(scale, lse, delta, w[0][j][i], ds[0][j][i]);
+                    mf_flash_gradient(scale, lse, w[0][j][i], ds[0][j][i]);
                 }
             }
         }
@@ -276,7 +293,7 @@ MF_INLINE void mf_flash_dkv(const mf_attention_args &p, const float2 *ready, int
     };
     if (F::STAGES == 2 && left > 0) copy(mf_bool<false>(), 0);
     while (left > 0) {
-        while (left >= F::STAGES && sees_all(t0) && sees_all(next_t0))
+        while (left >= F::STAGES && sees_all(now()) && sees_all(next_t0))
             tile(mf_bool<true>());
         if (left > 0) tile(mf_bool<false>());
     }

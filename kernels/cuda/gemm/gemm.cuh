@@ -82,7 +82,7 @@ MF_INLINE void mf_gemm_store(const mf_gemm &g, const mf_gemm_part &p, int64_t i,
 }
 
 template <class TA, class TB>
-__global__ void __launch_bounds__(MF_THREADS) mf_cu_gemm(const mf_fault *fault, mf_gemm g)
+__global__ void __launch_bounds__(MF_THREADS, 3) mf_cu_gemm(const mf_fault *fault, mf_gemm g)
 {
     MF_SHARED(float, sa, [MF_DEEP][MF_TILE + MF_SIDE]);
     MF_SHARED(float, sb, [MF_DEEP][MF_TILE + MF_SIDE]);

@@ -272,7 +272,8 @@ enum {
     MANY,
     CACHE_READ,
     PROB_READ,
-    TOKEN_CASES
+    TOKEN_CASES,
+    APART /* the router reads values through which no gradient passes */
 };
 
 static mf_tensor *norm_before(mf_graph *g, int odd, mf_tensor *x, mf_tensor *w)
@@ -317,7 +318,9 @@ static mf_tensor *expert_sum(mf_graph *g, int odd, int tokens, mf_tensor *x,
 {
     const float half = 0.5f;
     mf_graph_set_bf16(g, false);
-    mf_tensor *logits = mf_linear(g, mf_graph_to_f32(g, x), p[0], NULL);
+    mf_tensor *read = mf_graph_to_f32(g, x);
+    if (odd == APART) read = mf_stop_gradient(g, read);
+    mf_tensor *logits = mf_linear(g, read, p[0], NULL);
     if (odd == DIVIDED)
         logits = mf_div(g, logits, mf_graph_const(g, MF_F32, mf_shape1(1), &half));
     mf_tensor *prob = mf_softmax(g, logits);
@@ -414,6 +417,97 @@ START_TEST(a_token_needs_few_launches)
 }
 END_TEST
 
+/* ---- rotations in bf16, and gradients of dispatched rows ---- */
+
+enum { LEARNED = 12, ALL_PAIRS = 32768, QKV_WIDTH = (HEADS + 2 * KV_HEADS) * HEAD };
+enum { BOTH, ROTATED_READ, ROUTER_APART, PAIR_CASES }; /* what must stay as it is */
+
+/* The values and gradients of attention with rope, then of experts, over the tokens of a
+ * sequence. Returns the number of nodes that no step runs. */
+static int pairs_on(mf_device *d, int odd, float *grads, float *y)
+{
+    enum { X, ROUTER, FIRST, LAST, QKV, OUT, NORM, PARAMS };
+    const mf_shape of[PARAMS] = {mf_shape2(LEARNED, WIDE),
+                                 mf_shape2(EXPERTS, WIDE),
+                                 mf_shape3(EXPERTS, 2 * WIDE, WIDE),
+                                 mf_shape3(EXPERTS, WIDE, WIDE),
+                                 mf_shape2(QKV_WIDTH, WIDE),
+                                 mf_shape2(WIDE, HEADS * HEAD),
+                                 mf_shape1(WIDE)};
+    int32_t at[LEARNED];
+    mf_store *s = mf_store_new();
+    mf_param *p[PARAMS];
+    mf_tensor *w[PARAMS];
+    mf_store_want_bf16(s);
+    mf_store_put_on(s, d);
+    for (int i = 0; i < PARAMS; i++) {
+        const mf_init init = {.kind = MF_INIT_NORMAL, .a = i == ROUTER ? 1 : 0.3};
+        char name[8];
+        snprintf(name, sizeof name, "p%d", i);
+        must(mf_store_declare(s, name, of[i], init, false, &p[i]));
+    }
+    must(mf_store_seal(s, 7, true));
+    mf_graph *g = mf_graph_new(&(mf_graph_options){
+        .device = d, .bf16 = true, .bf16_attention = true, .training = true, .no_reuse = true});
+    for (int i = 0; i < PARAMS; i++)
+        w[i] = mf_graph_param(g, p[i]);
+    for (int i = 0; i < LEARNED; i++)
+        at[i] = 3 * i;
+    mf_tensor *x = w[X], *h = norm_before(g, PLAIN, x, w[NORM]);
+    const mf_attr turn = {.i = {HEAD, HEADS + KV_HEADS, 1}, .f = {10000, 1}};
+    h = mf_linear_as(g, h, w[QKV], NULL, MF_F32);
+    h = mf_op2(g, "rope", h, mf_graph_const(g, MF_I32, mf_shape1(LEARNED), at), &turn);
+    if (odd == ROTATED_READ) mf_graph_keep(mf_scale(g, h, 2));
+    const mf_attend_args args = {
+        .q = h, .batch = 1, .heads = HEADS, .kv_heads = KV_HEADS, .causal = true, .scale = 0.3};
+    h = mf_linear_as(g, mf_attend(g, &args, NULL), w[OUT], NULL, MF_F32);
+    x = mf_add(g, x, h);
+    h = norm_before(g, PLAIN, x, w[NORM]);
+    x = mf_add(g, x,
+               expert_sum(g, odd == ROUTER_APART ? APART : PLAIN, LEARNED, h, &w[ROUTER]));
+    mf_graph_keep(x);
+    mf_tensor *squares = mf_square(g, mf_affine(g, x, 1, 0.5));
+    must(mf_graph_backward(g, mf_mean(g, squares, MF_ALL, false), 0, NULL));
+    must(mf_graph_finish(g));
+    for (int run = 0; run < 2; run++)
+        must(mf_graph_run(g, &(mf_run){0}));
+    must(mf_tensor_read(x, y, 0, LEARNED * WIDE * sizeof *y));
+    memset(grads, 0, ALL_PAIRS * sizeof *grads);
+    const size_t bytes = mf_param_offset(p[NORM], MF_BLOCK_GRADS) + WIDE * sizeof *grads;
+    ck_assert_uint_le(bytes, ALL_PAIRS * sizeof *grads);
+    must(mf_store_read(s, MF_BLOCK_GRADS, grads, 0, bytes));
+    mf_graph_info info;
+    mf_graph_get_info(g, &info);
+    mf_graph_free(g);
+    mf_store_free(s);
+    return info.dead;
+}
+
+/* Fused and not, on the same device. Nodes that become parts of others: the cast behind rope,
+ * and two around its gradient; the sum of a router's gradient and that of dispatched rows, with
+ * a cast; six of the residual stream and its gradient. Where rotated values are read in f32,
+ * the first stays; without a gradient of the router, the next two do not exist. */
+START_TEST(rope_is_in_bf16_and_dispatch_adds_the_routers_gradient)
+{
+    static const int parts[] = {[BOTH] = 11, [ROTATED_READ] = 10, [ROUTER_APART] = 9};
+    static float grads[2][ALL_PAIRS], y[2][LEARNED * WIDE];
+    mf_device *d = mf_test_device();
+    const mf_device_ops *before = d->ops;
+    mf_device_ops ops = *before;
+    const bool fuses = mf_device_kernels(d, NULL)->fuses;
+    ops.kernels_like = separate_set;
+    for (int odd = BOTH; odd < PAIR_CASES; odd++) {
+        d->ops = &ops;
+        const int apart = pairs_on(d, odd, grads[0], y[0]);
+        d->ops = before;
+        const int fused = pairs_on(d, odd, grads[1], y[1]) - apart;
+        ck_assert_msg(fused == (fuses ? parts[odd] : 0), "%d: %d", odd, fused);
+        near(y[1], y[0], LEARNED * WIDE, fuses ? 8e-3f : 0);
+        near(grads[1], grads[0], ALL_PAIRS, fuses ? 2e-2f : 0);
+    }
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("fuse");
@@ -422,6 +516,7 @@ static Suite *suite(void)
     tcase_add_test(c, casts_that_change_no_bit_are_not_run);
     tcase_add_test(c, sums_of_residuals_are_computed_where_their_terms_are);
     tcase_add_test(c, a_token_needs_few_launches);
+    tcase_add_test(c, rope_is_in_bf16_and_dispatch_adds_the_routers_gradient);
     suite_add_tcase(s, c);
     return s;
 }
