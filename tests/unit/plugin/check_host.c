@@ -336,6 +336,11 @@ ROUTE(more_slots_than_tokens)
     out->slots = 4;
     return MF_OK;
 }
+ROUTE(no_slots)
+{
+    out->dispatch = out->combine = out->logits = logits_of(ctx, g, in);
+    return MF_OK;
+}
 ROUTE(soft_with_scores)
 {
     out->dispatch = out->combine = out->score = logits_of(ctx, g, in);
@@ -438,6 +443,7 @@ static const struct {
     {loss_of_another_graph, "mine: expected a value of this graph, found one of another"},
     {dispatch_alone, "dispatch and combine: expected both or none"},
     {more_slots_than_tokens, "slots: expected 1 to 3 of each expert, found 4"},
+    {no_slots, "slots: expected 1 to 3 of each expert, found 0"},
     {soft_with_scores, "soft routing assigns no tokens"},
     {experts_of_floats, "expert: expected i32 [3], found f32 [3,6]"},
     {listed_experts_of_floats, "expert: expected i32 [R], found f32 [3,6]"},

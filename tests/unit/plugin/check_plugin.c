@@ -125,6 +125,34 @@ START_TEST(accepted)
 }
 END_TEST
 
+static int any_loss(void *of, mf_ctx *ctx, mf_graph *g, const mf_routing *const *routing,
+                    int32_t n, mf_tensor **ret_loss)
+{
+    (void)of, (void)ctx, (void)g, (void)routing, (void)n, (void)ret_loss;
+    return MF_OK;
+}
+static int any_loss_of(void *of, mf_ctx *ctx, mf_graph *g, const mf_regularizer_in *in,
+                       mf_tensor **ret_loss)
+{
+    (void)of, (void)ctx, (void)g, (void)in, (void)ret_loss;
+    return MF_OK;
+}
+
+/* A regularizer has loss or loss_of. */
+START_TEST(one_of_two_functions)
+{
+    mf_regularizer t = {.size = sizeof t, .init = init};
+    mf_plugin d = good;
+    d.kind = MF_REGULARIZER, d.vtable = &t, d.vtable_size = sizeof t;
+    ck_assert_int_eq(mf_judge(&d, 0, MF_REGULARIZER, NULL, NULL, arena, &loaded), MF_EPLUGIN);
+    expect_message("function loss: expected a function, found NULL");
+    t.loss = any_loss;
+    ck_assert_int_eq(mf_judge(&d, 0, MF_REGULARIZER, NULL, NULL, arena, &loaded), MF_OK);
+    t.loss = NULL, t.loss_of = any_loss_of;
+    ck_assert_int_eq(mf_judge(&d, 0, MF_REGULARIZER, NULL, NULL, arena, &loaded), MF_OK);
+}
+END_TEST
+
 /* A descriptor from a newer moefw, with and without use of new fields. */
 START_TEST(newer)
 {
@@ -551,6 +579,7 @@ static Suite *suite(void)
     tcase_add_checked_fixture(t, begin, teardown);
     tcase_add_loop_test(t, spoiled, 0, 22);
     tcase_add_test(t, accepted);
+    tcase_add_test(t, one_of_two_functions);
     tcase_add_test(t, newer);
     suite_add_tcase(s, t);
     t = tcase_create("find");
