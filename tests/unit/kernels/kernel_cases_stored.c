@@ -185,7 +185,7 @@ static mf_stored weight_of(mf_kt *t, mf_stored_type type, bool bf16, int layout,
  * inputs and of outputs, groups of few and of many rows, few rows of many inputs, numbers of
  * inputs that are divisible by 8 but not by 32. */
 static const int64_t sizes[][4] = {
-    {1, 1, 40, 64},   {1, 7, 328, 96},  {1, 30, 104, 1088}, {1, 14, 600, 160}, {4, 9, 72, 64},
+    {1, 1, 2080, 64}, {1, 7, 328, 96},  {1, 30, 104, 1088}, {1, 14, 600, 160}, {4, 9, 72, 64},
     {3, 50, 264, 96}, {1, 2, 2080, 32}, {1, 13, 10, 67},    {1, 3, 24, 1248},  {1, 2, 40, 1120},
     {4, 40, 40, 96},  {1, 5, 40, 104},  {1, 21, 40, 136}};
 #define SIZES 13

@@ -18,7 +18,7 @@ V_INLINE void byte_order(int mr, int nd, const packed_unit *u, byte_digits *to)
     for (int r = 0; r < mr; r++)
         for (int d = 0; d < nd; d++) {
             const span *x = u->x + r * u->ldx;
-            for (int i = 0; i < SPAN / 2; i++) {
+            for (int64_t i = u->input / 2; i < (u->input + u->inputs + 1) / 2; i++) {
                 to->digit[r][d][2 * i] = x->digit[d][0][i];
                 to->digit[r][d][2 * i + 1] = x->digit[d][1][i];
             }
@@ -47,6 +47,7 @@ V_INLINE void byte_vector(int mr, int nd, int words, bool fresh, const packed_un
         const vi word = n < VL ? (vi)v_load_n((const float *)(const void *)q, n)
                                : v_loadi((const int32_t *)q);
         prefetch_weights(q + u->ahead * u->ldq);
+        if (mr == 1) __builtin_prefetch(q + u->near * u->ldq, 0, 3);
         V_UNROLL
         for (int r = 0; r < mr; r++) {
             V_UNROLL
@@ -73,7 +74,9 @@ V_INLINE void byte_step(int mr, int nd, int words, bool fresh, const packed_unit
 
 V_INLINE void byte_run(int mr, int nd, const packed_unit *u, int32_t *sum)
 {
-    const int step = mr == 1 ? 8 : 4; /* number of word rows at a time */
+    /* Number of word rows at a time. Memory is read fastest in its order, one word row after
+     * the other; with one row of x, loading and storing the sums each time costs less. */
+    const int step = mr == 1 ? 1 : 4;
     const int64_t words = u->inputs / 4;
     byte_digits x;
     int64_t w = 0;

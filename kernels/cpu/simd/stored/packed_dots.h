@@ -71,6 +71,7 @@ typedef struct packed_unit {
     const uint32_t *q; /* the first word row at the first output */
     int64_t ldq, inputs, n;
     int64_t ahead;           /* number of word rows between a load and its prefetch */
+    int64_t near;            /* the same for a second one, into the first cache (GPTQ8) */
     const span *x;           /* span of the first row */
     int64_t ldx;             /* distance of rows of x, in spans */
     int64_t input;           /* index of the first input in the span */

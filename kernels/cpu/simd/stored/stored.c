@@ -14,6 +14,7 @@
 #define BLOCK  64   /* minimum rows of a part per tile, with more than FEW rows of x */
 #define MOST   256  /* maximum rows of a part per tile, with more than FEW rows of x */
 #define WIDE   1024 /* the same maximum with few rows of x, if outputs are neighbours */
+#define WIDEST 2048 /* the same maximum for one row of x and GPTQ8 (packed_units.h) */
 #define INPUTS 512  /* number of inputs that are unpacked at a time */
 #define ROWS   128  /* number of rows of a part that are unpacked at a time */
 _Static_assert(ROWS *INPUTS <= MF_ROOM_STORED_SIZE, "room for unpacked weights");
@@ -234,7 +235,7 @@ typedef struct few_digits {
 static void few(const mf_stored_gemm_args *g, const mf_stored_part *p, int64_t e, int64_t r0,
                 int64_t r1, int64_t o0, int64_t o1, const few_digits *all)
 {
-    float sum[STORED_FEW * WIDE], *room = ROOM_FOR(g, STORED_FEW);
+    float sum[STORED_FEW * WIDEST], *room = ROOM_FOR(g, STORED_FEW);
     const bool takes = MF_SIMD(stored_takes_digits)(p, g->w->in);
     const int nd = stored_digits_of(p, g->bf16);
     for (int64_t r = r0; r < r1; r += STORED_FEW) {
@@ -243,11 +244,11 @@ static void few(const mf_stored_gemm_args *g, const mf_stored_part *p, int64_t e
         const char *d = takes && all->rows && all->nd == nd ? all->rows + r * all->size : NULL;
         const float *x = d ? NULL : floats_of(g, r, n, room, &ldx);
         if (takes)
-            MF_SIMD(stored_few_digits)(p, g->w->in, o0, o1, n, nd, x, ldx, d, sum, WIDE);
+            MF_SIMD(stored_few_digits)(p, g->w->in, o0, o1, n, nd, x, ldx, d, sum, WIDEST);
         else
-            ways[p->type].few(p, g->w->in, o0, o1, n, g->bf16, x, ldx, sum, WIDE);
+            ways[p->type].few(p, g->w->in, o0, o1, n, g->bf16, x, ldx, sum, WIDEST);
         for (int64_t i = 0; i < n; i++)
-            put(g, p, e, r + i, o0, o1, sum + i * WIDE);
+            put(g, p, e, r + i, o0, o1, sum + i * WIDEST);
     }
 }
 
@@ -369,7 +370,7 @@ static int64_t tiles_of(const mf_stored *w, int64_t unit)
 static bool cut_few(const mf_stored_gemm_args *g, int64_t threads, bool amx, few_cut *c)
 {
     int64_t most = 0;
-    bool across = false;
+    int64_t wide = 0;
     *c = (few_cut){.all = {g, STRIPE, amx}};
     if (g->row) return false;
     for (int64_t e = 0; e < g->w->groups; e++) {
@@ -382,12 +383,13 @@ static bool cut_few(const mf_stored_gemm_args *g, int64_t threads, bool amx, few
         for (int64_t q = 0; q < g->w->parts; q++) {
             const mf_stored_part *p = &g->w->part[e * g->w->parts + q];
             const int nd = stored_digits_of(p, g->bf16);
-            across = across || ways[p->type].across;
+            if (ways[p->type].across)
+                wide = p->type == MF_STORED_GPTQ8 ? WIDEST : wide > 0 ? wide : WIDE;
             if (MF_SIMD(stored_takes_digits)(p, g->w->in) && nd > c->digits.nd)
                 c->digits.nd = nd;
         }
     }
-    if (across) c->all.unit = most > STORED_FEW ? MOST : WIDE;
+    if (wide > 0) c->all.unit = most > STORED_FEW ? MOST : most > 1 ? WIDE : wide;
     while (c->all.unit > MOST && c->active * tiles_of(g->w, c->all.unit) < 2 * threads)
         c->all.unit /= 2;
     c->each = tiles_of(g->w, c->all.unit);
@@ -413,8 +415,8 @@ static void run_few(const mf_kctx *x, few_cut *c)
 /* ---- y = x W^T, many rows of bf16, GPTQ ---- */
 
 #if VL == 8 || (VL == 16 && defined(MF_HAVE_AVX512BF16))
-#define WIDEST 1024 /* number of outputs of a piece; their sums stay in the second cache */
-_Static_assert(STORED_MANY *WIDEST <= MF_ROOM_STORED_SIZE, "room for sums");
+#define PIECE 1024 /* number of outputs of a piece; their sums stay in the second cache */
+_Static_assert(STORED_MANY *PIECE <= MF_ROOM_STORED_SIZE, "room for sums");
 
 /* A piece is at most STORED_MANY rows of a group times a range of outputs of a part. Pieces are
  * assigned to tiles in turn, because groups differ in size. */
@@ -455,7 +457,7 @@ static void put_many(const mf_stored_gemm_args *g, const mf_stored_part *p, int6
 static void many_piece(const mf_stored_gemm_args *g, const mf_stored_part *p, int64_t e,
                        int64_t r0, int64_t rows, int64_t o0, int64_t o1)
 {
-    float *sum = mf_cpu_room(MF_ROOM_STORED); /* [STORED_MANY * WIDEST] */
+    float *sum = mf_cpu_room(MF_ROOM_STORED); /* [STORED_MANY * PIECE] */
     MF_SIMD(stored_many_gptq4)
     (p, g->w->in, o0, o1, rows, x_from(g, r0 * g->ldx), g->ldx, sum);
     put_many(g, p, e, r0, rows, o0, o1, sum);
@@ -495,7 +497,7 @@ static void many_tile(void *arg, int64_t t)
  * smaller ranges. */
 static bool run_many(const mf_kctx *x, const mf_stored_gemm_args *g, int64_t threads)
 {
-    many_cut c = {.g = g, .widest = WIDEST, .tiles = threads};
+    many_cut c = {.g = g, .widest = PIECE, .tiles = threads};
     const int64_t work = g->w->out * ((g->rows + STORED_MANY - 1) / STORED_MANY);
     if (g->back || !g->bf16 || g->row || !all_have_spans(g->w)) return false;
     if (VL == 16 && !__builtin_cpu_supports("avx512vnni")) return false;
