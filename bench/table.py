@@ -109,6 +109,9 @@ def versions(records):
 
 def section(cpu, records):
     newest = max(records, key=lambda r: r["date"])["commit"]
+    others = sum(r["commit"] != newest for r in records)
+    if others:
+        print("table.py: %s: %d records of other commits than %s are left out" % (cpu, others, newest), file=sys.stderr)
     records = [r for r in records if r["commit"] == newest]
     dates = sorted(r["date"] for r in records)
     groups = list(cells_of(records))
