@@ -111,7 +111,7 @@ def section(cpu, records):
     newest = max(records, key=lambda r: r["date"])["commit"]
     others = sum(r["commit"] != newest for r in records)
     if others:
-        print("table.py: %s: %d records of other commits than %s are left out" % (cpu, others, newest), file=sys.stderr)
+        print("table.py: %s: %d records of other commits than %s are skipped" % (cpu, others, newest), file=sys.stderr)
     records = [r for r in records if r["commit"] == newest]
     dates = sorted(r["date"] for r in records)
     groups = list(cells_of(records))

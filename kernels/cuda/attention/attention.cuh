@@ -225,7 +225,7 @@ MF_INLINE void mf_score_grads(const mf_attention_args &p, const mf_head &o, int6
         if (mf_sees(p, o, t0 + i, s0 + j)) {
             const float above =
                 p.scale * mf_dot<HD>(m.q + i * (HD + 1), m.k + j * (HD + 1)) - m.lse[i];
-            w = expf(above > 1 ? 0 : above); /* see kernel.h */
+            w = expf(above > 1 ? 0 : above); /* see kernels.def */
             ds = w * (mf_dot<HD>(m.dy + i * (HD + 1), m.v + j * (HD + 1)) - m.delta[i]);
         }
         m.w[i][j] = w;

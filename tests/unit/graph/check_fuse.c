@@ -276,6 +276,24 @@ enum {
     APART /* the router reads values through which no gradient passes */
 };
 
+/* Makes n parameters, of which the first `buffers` are buffers; parameter `router` has larger
+ * values than the others. */
+static mf_store *params_on(mf_device *d, int n, const mf_shape *of, int buffers, int router,
+                           bool training, mf_param **ret)
+{
+    mf_store *s = mf_store_new();
+    mf_store_want_bf16(s);
+    mf_store_put_on(s, d);
+    for (int i = 0; i < n; i++) {
+        const mf_init init = {.kind = MF_INIT_NORMAL, .a = i == router ? 1 : 0.3};
+        char name[8];
+        snprintf(name, sizeof name, "p%d", i);
+        must(mf_store_declare(s, name, of[i], init, i < buffers, &ret[i]));
+    }
+    must(mf_store_seal(s, 7, training));
+    return s;
+}
+
 static mf_tensor *norm_before(mf_graph *g, int odd, mf_tensor *x, mf_tensor *w)
 {
     const mf_attr attr = {.i = {0, MF_AS(MF_BF16)}, .f = {1e-5}};
@@ -353,18 +371,9 @@ static int token_on(mf_device *d, int odd, float *y, float *caches)
     float numbers[ONES];
     for (int i = 0; i < ONES; i++)
         numbers[i] = (float)(i * 37 % 101) / 50 - 1;
-    mf_store *s = mf_store_new();
     mf_param *p[PARAMS];
     mf_tensor *w[PARAMS];
-    mf_store_want_bf16(s);
-    mf_store_put_on(s, d);
-    for (int i = 0; i < PARAMS; i++) {
-        const mf_init init = {.kind = MF_INIT_NORMAL, .a = i == ROUTER ? 1 : 0.3};
-        char name[8];
-        snprintf(name, sizeof name, "p%d", i);
-        must(mf_store_declare(s, name, of[i], init, i < ROUTER, &p[i]));
-    }
-    must(mf_store_seal(s, 7, false));
+    mf_store *s = params_on(d, PARAMS, of, ROUTER, ROUTER, false, p);
     mf_graph *g = mf_graph_new(&(mf_graph_options){.device = d, .bf16 = true});
     for (int i = 0; i < PARAMS; i++)
         w[i] = mf_graph_param(g, p[i]);
@@ -435,18 +444,9 @@ static int pairs_on(mf_device *d, int odd, float *grads, float *y)
                                  mf_shape2(WIDE, HEADS * HEAD),
                                  mf_shape1(WIDE)};
     int32_t at[LEARNED];
-    mf_store *s = mf_store_new();
     mf_param *p[PARAMS];
     mf_tensor *w[PARAMS];
-    mf_store_want_bf16(s);
-    mf_store_put_on(s, d);
-    for (int i = 0; i < PARAMS; i++) {
-        const mf_init init = {.kind = MF_INIT_NORMAL, .a = i == ROUTER ? 1 : 0.3};
-        char name[8];
-        snprintf(name, sizeof name, "p%d", i);
-        must(mf_store_declare(s, name, of[i], init, false, &p[i]));
-    }
-    must(mf_store_seal(s, 7, true));
+    mf_store *s = params_on(d, PARAMS, of, 0, ROUTER, true, p);
     mf_graph *g = mf_graph_new(&(mf_graph_options){
         .device = d, .bf16 = true, .bf16_attention = true, .training = true, .no_reuse = true});
     for (int i = 0; i < PARAMS; i++)

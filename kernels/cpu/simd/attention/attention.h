@@ -23,7 +23,7 @@ typedef void attention_fn(const mf_kctx *x, const mf_attention_args *args);
 
 /* Attention and its gradient for args->as_bf16. The functions are defined only with
  * MF_HAVE_AVX512BF16, and may be called only on a processor with these instructions. */
-attention_fn MF_SIMD(attention_bf16), MF_SIMD(attention_bf16_backward);
+attention_fn MF_SIMD(attention_by_pairs), MF_SIMD(attention_by_pairs_backward);
 /* The same with matrix registers, only with MF_HAVE_AMX. */
 attention_fn MF_SIMD(attention_by_amx), MF_SIMD(attention_by_amx_backward);
 /* These two functions; NULL: AMX is not used. MF_SIMD(use_amx) of gemm/tile.h sets them, and
@@ -38,7 +38,7 @@ static inline attention_fn *attention_of_bf16(const mf_attention_args *p, bool b
         return backward ? MF_SIMD(attention_amx_backward) : MF_SIMD(attention_amx);
 #if defined(MF_HAVE_AVX512BF16)
     if (MF_SIMD(pairs_pay)())
-        return backward ? MF_SIMD(attention_bf16_backward) : MF_SIMD(attention_bf16);
+        return backward ? MF_SIMD(attention_by_pairs_backward) : MF_SIMD(attention_by_pairs);
 #endif
     return NULL;
 }

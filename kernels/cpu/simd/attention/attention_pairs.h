@@ -4,8 +4,8 @@
 #ifndef MF_SIMD_ATTENTION_PAIRS_H
 #define MF_SIMD_ATTENTION_PAIRS_H
 
-#define FORWARD  MF_SIMD(attention_bf16)
-#define BACKWARD MF_SIMD(attention_bf16_backward)
+#define FORWARD  MF_SIMD(attention_by_pairs)
+#define BACKWARD MF_SIMD(attention_by_pairs_backward)
 
 static inline void tiles_begin(void) {}
 static inline void tiles_end(void) {}

@@ -19,9 +19,9 @@
  * fast as halves of them. */
 #define UNIT_MOST  2048
 #define UNIT_AHEAD 8192 /* minimum number of bytes between a load and its prefetch */
-#define UNIT_ROWS                                                                              \
-    16 /* the number of word rows between them is a multiple of this, or of its
-                         * half for a row times GPTQ8 */
+/* The number of word rows between them is a multiple of this, or of its half for a row
+ * times GPTQ8. */
+#define UNIT_ROWS 16
 
 /* Returns the maximum number of outputs at a time for mr rows of x. */
 static inline int64_t unit_most(mf_stored_type type, int64_t mr)
