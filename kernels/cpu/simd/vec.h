@@ -299,6 +299,26 @@ V_INLINE __m128 v_sum_4(const vf a[4])
     _MM_TRANSPOSE4_PS(q[0], q[1], q[2], q[3]);
     return _mm_add_ps(_mm_add_ps(q[0], q[2]), _mm_add_ps(q[1], q[3]));
 }
+/* Returns a vector whose lane 4 i + y is the sum of row[i][y], with the bits of v_sum. Computing
+ * sixteen sums together takes a third of the instructions of sixteen v_sum. */
+V_INLINE vf v_sum_4x4(const vf *const row[4])
+{
+    vf r[4];
+    V_UNROLL
+    for (int y = 0; y < 4; y++) {
+        const vf a = row[0][y], b = row[1][y], c = row[2][y], d = row[3][y];
+        const vf p = _mm512_shuffle_f32x4(a, b, 0x44) + _mm512_shuffle_f32x4(a, b, 0xee);
+        const vf q = _mm512_shuffle_f32x4(c, d, 0x44) + _mm512_shuffle_f32x4(c, d, 0xee);
+        r[y] = _mm512_shuffle_f32x4(p, q, 0x88) + _mm512_shuffle_f32x4(p, q, 0xdd);
+    }
+    V_UNROLL
+    for (int y = 0; y < 4; y += 2) {
+        const __m512d a = _mm512_castps_pd(r[y]), b = _mm512_castps_pd(r[y + 1]);
+        r[y / 2] = _mm512_castpd_ps(_mm512_unpacklo_pd(a, b)) +
+                   _mm512_castpd_ps(_mm512_unpackhi_pd(a, b));
+    }
+    return _mm512_shuffle_ps(r[0], r[1], 0x88) + _mm512_shuffle_ps(r[0], r[1], 0xdd);
+}
 #endif
 V_INLINE float v_hmax(vf a)
 {

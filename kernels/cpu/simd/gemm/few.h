@@ -10,10 +10,12 @@
 
 /* Pairs of bf16 take half as many instructions, so that the copy that run_block makes of b pays
  * only from more rows on. */
-#define FEW       (ENGINE_BF16 ? 24 : 8)
+#define FEW       (ENGINE_BF16 ? 48 : 8)
 #define MOST_DOTS (VL == 16 ? ENGINE_BF16 ? 6 : 4 : 2) /* number of rows of a at a time */
 #define DOTS      4                                    /* number of rows of b at a time */
 #define FEW_WORDS (2048 * FEW) /* maximum number of words for the rows of a */
+/* number of lines in a vector of each of DOTS rows of b */
+#define LINES (DOTS * VL * 4 / 64)
 
 typedef struct few {
     const gemm_tile *b;
@@ -21,11 +23,39 @@ typedef struct few {
     int64_t rs;        /* distance of these rows, in words */
     int64_t whole;     /* number of words that are read as whole vectors where they lie */
     const char *ahead; /* the next line to prefetch */
-    int lines;         /* number of lines to prefetch for each vector of words */
 } few;
 
-/* Computes the elements of c for rows x to x + mr of a and j to j + nr of b. */
-V_INLINE void dots(int mr, int nr, few *f, int x, int64_t j)
+#if defined(__AVX512F__)
+/* Writes four elements from column j on of each of n rows; r: the elements of row i, then those
+ * of row i + 1, and so on. */
+V_INLINE void put_four(const gemm_tile *b, int64_t i, int n, int64_t j, vf r)
+{
+    float element[VL];
+    uint16_t half[VL];
+    if (b->beta != 0) {
+        v_store(element, r);
+        for (int t = 0; t < n; t++)
+            put(b, i + t, j, 4, v_load_n(element + 4 * t, 4), true);
+        return;
+    }
+    r *= b->alpha;
+    if (b->bias != NULL) r += _mm512_broadcast_f32x4(_mm_loadu_ps(b->bias + j));
+    if (b->type_c == MF_CAST_F32) {
+        v_store(element, r);
+        for (int t = 0; t < n; t++)
+            memcpy(place(b, i + t, j), element + 4 * t, 4 * sizeof *element);
+        return;
+    }
+    v_store_bf16(half, r);
+    for (int t = 0; t < n; t++)
+        memcpy(place(b, i + t, j), half + 4 * t, 4 * sizeof *half);
+}
+#endif
+
+/* Computes the elements of c for rows x to x + mr of a and j to j + nr of b, and prefetches so
+ * many lines for each vector of words. It must be a constant: with a loop that the compiler does
+ * not unroll, the processor waits for b as if nothing were prefetched. */
+V_INLINE void dots(int mr, int nr, int lines, few *f, int x, int64_t j)
 {
     const gemm_tile *b = f->b;
     const char *ahead = f->ahead;
@@ -46,15 +76,10 @@ V_INLINE void dots(int mr, int nr, few *f, int x, int64_t j)
         V_UNROLL
         for (int y = 0; y < nr; y++)
             memcpy(&w[y], row[y] + 4 * q, sizeof w[y]);
-        if (f->lines == DOTS) {
-            V_UNROLL
-            for (int e = 0; e < DOTS; e++)
-                __builtin_prefetch(ahead + 64 * e, 0, 2);
-            ahead += 64 * DOTS;
-        } else {
-            for (int e = 0; e < f->lines; e++, ahead += 64)
-                __builtin_prefetch(ahead, 0, 2);
-        }
+        V_UNROLL
+        for (int e = 0; e < lines; e++)
+            __builtin_prefetch(ahead + 64 * e, 0, 2);
+        ahead += 64 * lines;
         V_UNROLL
         for (int t = 0; t < mr; t++) {
             vf v = v_load(a + t * f->rs + q);
@@ -71,47 +96,71 @@ V_INLINE void dots(int mr, int nr, few *f, int x, int64_t j)
                 s[t][y] = word_dot(v_load(a + t * f->rs + q), w, s[t][y]);
         }
     }
+#if defined(__AVX512F__)
+    if (nr == DOTS) {
+        V_UNROLL
+        for (int t = 0; t < mr; t += 4) {
+            const vf *four[4];
+            V_UNROLL
+            for (int i = 0; i < 4; i++)
+                four[i] = s[t + i < mr ? t + i : mr - 1];
+            put_four(b, b->i0 + x + t, mr - t < 4 ? mr - t : 4, j, v_sum_4x4(four));
+        }
+        return;
+    }
+#endif
     V_UNROLL
     for (int t = 0; t < mr; t++) {
-#if defined(__AVX512F__)
-        if (nr == DOTS) {
-            put(b, b->i0 + x + t, j, nr, _mm512_castps128_ps512(v_sum_4(s[t])), true);
-            continue;
-        }
-#endif
         for (int y = 0; y < nr; y++)
             r[y] = v_sum(s[t][y]);
         put(b, b->i0 + x + t, j, nr, r, true);
     }
 }
 
-/* Like dots, for four rows of b and at most MOST_DOTS rows of a; returns how many. */
-static int some_dots(few *f, int x, int64_t j)
+/* Like dots, for m rows of a, at most MOST_DOTS, and four rows of b. */
+V_INLINE void dots_of(int m, int lines, few *f, int x, int64_t j)
 {
-    const int64_t left = f->b->i1 - f->b->i0 - x;
-    switch (left < MOST_DOTS ? left : MOST_DOTS) {
+    switch (m) {
 #if VL == 16 && ENGINE_BF16
     case 6:
-        dots(6, DOTS, f, x, j);
-        return 6;
+        dots(6, DOTS, lines, f, x, j);
+        return;
     case 5:
-        dots(5, DOTS, f, x, j);
-        return 5;
+        dots(5, DOTS, lines, f, x, j);
+        return;
 #endif
 #if VL == 16
     case 4:
-        dots(4, DOTS, f, x, j);
-        return 4;
+        dots(4, DOTS, lines, f, x, j);
+        return;
     case 3:
-        dots(3, DOTS, f, x, j);
-        return 3;
+        dots(3, DOTS, lines, f, x, j);
+        return;
 #endif
     case 2:
-        dots(2, DOTS, f, x, j);
-        return 2;
+        dots(2, DOTS, lines, f, x, j);
+        return;
     }
-    dots(1, DOTS, f, x, j);
-    return 1;
+    dots(1, DOTS, lines, f, x, j);
+}
+
+/* Computes four columns of c in passes of equal numbers of rows, which share the lines to
+ * prefetch. */
+static void some_columns(few *f, int m, int64_t j)
+{
+    const int passes = (m + MOST_DOTS - 1) / MOST_DOTS;
+    int lines = LINES;
+    for (int i = 0; i < passes; i++) {
+        const int x = m * i / passes, rows = m * (i + 1) / passes - x;
+        const int share = (lines + passes - i - 1) / (passes - i);
+        lines -= share;
+        if (share == 4)
+            dots_of(rows, 4, f, x, j);
+        else if (share == 2)
+            dots_of(rows, 2, f, x, j);
+        else
+            dots_of(rows, 1, f, x, j);
+    }
 }
 
 static bool few_rows(const gemm_tile *b)
@@ -121,26 +170,31 @@ static bool few_rows(const gemm_tile *b)
            m * (div_up(b->k1 - b->k0, PER_WORD) + 2 * VL) <= FEW_WORDS;
 }
 
+/* Returns the address of row j of b or, behind the last row of this tile, of the row of the next
+ * tile that is read in its place. */
+static const char *ahead_of(const gemm_tile *b, int64_t j)
+{
+    const gemm_tile *next = b->next;
+    if (j < b->j1 || next == NULL) return at_element(&b->b, j, b->k0);
+    return at_element(&next->b, next->j0 + j - b->j1, next->k0);
+}
+
 static void run_few(const gemm_tile *b)
 {
     const int m = (int)(b->i1 - b->i0);
     const int64_t k = b->k1 - b->k0;
     const row_panel s =
         copy_rows(&b->a, b->rounded, b->i0, m, b->k0, b->k1, mf_cpu_room(MF_ROOM_TILE));
-    few f = {.b = b,
-             .a = (const float *)(const void *)s.at,
-             .rs = s.rs / 4,
-             .lines = (int)div_up(DOTS * MOST_DOTS, m + MOST_DOTS - 1)};
+    few f = {.b = b, .a = (const float *)(const void *)s.at, .rs = s.rs / 4};
     if (rows_lie(&b->b, b->rounded, PER_WORD)) f.whole = k / (PER_WORD * VL) * VL;
     int64_t j = b->j0;
     for (; j + DOTS <= b->j1; j += DOTS) {
-        f.ahead = at_element(&b->b, j + DOTS, b->k0);
-        for (int x = 0; x < m;)
-            x += some_dots(&f, x, j);
+        f.ahead = ahead_of(b, j + DOTS);
+        some_columns(&f, m, j);
     }
     for (; j < b->j1; j++)
         for (int x = 0; x < m; x++)
-            dots(1, 1, &f, x, j);
+            dots(1, 1, 0, &f, x, j);
 }
 
 #endif

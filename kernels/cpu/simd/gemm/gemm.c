@@ -11,10 +11,10 @@
 #define GOOD_ROWS 64    /* minimum number of rows of a tile, if rows are divided */
 #define FEW_ROWS  16    /* up to this number of rows, reading b takes most of the time */
 #define READ      65536 /* elements of b per tile if there are at most FEW_ROWS rows */
-/* Maximum number of tiles if there are at most FEW_ROWS rows and the number of threads is
- * unknown; else it is 8 a thread. Each tile copies the rows. */
-#define MAX_READS 64
-#define UNKNOWN   8 /* number of threads to assume if it is unknown */
+/* Each tile copies the rows if there are at most FEW_ROWS, so it has at least this number of
+ * columns a row if there are two tiles a thread. */
+#define COLUMNS 16
+#define UNKNOWN 8 /* number of threads to assume if it is unknown */
 
 /* Measured numbers of cycles. */
 #define COPY   0.4   /* cycles to copy an element, which passes the second-level cache twice */
@@ -118,12 +118,16 @@ static void cut_up(cut *c, int threads)
     const mf_gemm *p = c->p;
     const int64_t reads =
         p->n * p->k / READ * (p->by == MF_BY_ROWS ? min64(c->parts, p->m) : 1);
-    if (p->by != MF_BY_INNER && (p->by == MF_BY_ROWS ? p->m / c->parts : p->m) <= FEW_ROWS) {
+    const int64_t rows = p->by == MF_BY_ROWS ? p->m / c->parts : p->m;
+    if (threads <= 0) threads = UNKNOWN;
+    if (p->by != MF_BY_INNER && rows <= FEW_ROWS) {
+        const int64_t wide = p->n / (COLUMNS * (rows > 1 ? rows : 1));
         c->down = 1;
-        c->across = min64(min64(reads, threads > 0 ? 8 * threads : MAX_READS), p->n / UNIT);
+        c->across = min64(reads, min64(8 * threads, wide > 2 * threads ? wide : 2 * threads));
+        c->across = min64(c->across, p->n / UNIT);
         if (c->across < 1) c->across = 1;
     } else {
-        cut_sides(c, threads > 0 ? threads : UNKNOWN);
+        cut_sides(c, threads);
     }
     c->bn = div_up(div_up(p->n, c->across), UNIT) * UNIT;
     c->across = div_up(p->n, c->bn);

@@ -81,10 +81,9 @@ V_INLINE vf words_along(const gemm_side *s, bool rounded, int64_t row, int64_t p
     const char *from = at_element(s, row, p);
 #if ENGINE_BF16
     (void)rounded;
-    if (s->type == MF_CAST_BF16) {
-        __mmask32 m = n >= 2 * VL ? 0xffffffffu : (1u << n) - 1;
-        return (vf)_mm512_maskz_loadu_epi16(m, from);
-    }
+    if (s->type == MF_CAST_BF16)
+        return n >= 2 * VL ? (vf)_mm512_loadu_si512(from)
+                           : (vf)_mm512_maskz_loadu_epi16((1u << n) - 1, from);
     vf low = numbers(MF_CAST_F32, from, n);
     vf high = n > VL ? numbers(MF_CAST_F32, from + 4 * VL, n - VL) : (vf){0};
     return (vf)_mm512_cvtne2ps_pbh(high, low);
