@@ -292,6 +292,8 @@ one_json() {
     [ "$status" -eq 0 ]
     [[ "$stderr" == *"layers.0.router (plugin bad): logits: f32 [32,8] in training step 0: from "*" mean "*", 0 of 256 not finite: "* ]] || { echo "$stderr"; return 1; }
     [[ "$stderr" == *"layers.1.router (plugin bad): ids: i32 [32] in training step 2: from "* ]]
+    [[ "$stderr" == *"reals: f32 [3] in training step 0: from -2.5 to 4.5, mean 1, 0 of 3 not finite: 1 -2.5 4.5"* ]] || { echo "$stderr"; return 1; }
+    [[ "$stderr" == *"whole: i32 [2] in training step 0: from -9 to 7, mean -1, 0 of 2 not finite: 7 -9"* ]] || { echo "$stderr"; return 1; }
     run small good --out plain
     cmp shown/ckpt/step-3/model.safetensors plain/ckpt/step-3/model.safetensors
 }

@@ -6,6 +6,7 @@
 #include "base/rng.h"
 #include "graph/internal.h"
 #include "graph_ops.h"
+#include "tests/lib/fault.h"
 
 #include <stdlib.h>
 
@@ -510,21 +511,11 @@ START_TEST(running_does_not_allocate)
 }
 END_TEST
 
-static int64_t allocations_left;
-
-static void *scarce_alloc(size_t bytes)
-{
-    if (allocations_left-- <= 0) return NULL;
-    return aligned_alloc(64, (bytes + 63) & ~(size_t)63);
-}
-
-static const mf_mem_table scarce = {scarce_alloc, free};
-
-static int build_and_run(mf_store *store)
+static int build_and_run(mf_store *store, int layers)
 {
     mf_graph *g = mf_graph_new(&(mf_graph_options){.training = true});
     mf_tensor *y = mf_graph_param(g, mf_store_at(store, 0));
-    for (int i = 0; i < 100; i++) {
+    for (int i = 0; i < layers; i++) {
         mf_graph_push(g, "layers.%d", i);
         y = op1(g, i % 2 ? &t_noise : &t_square, op1(g, &t_tanh, y));
         mf_graph_pop(g);
@@ -536,24 +527,27 @@ static int build_and_run(mf_store *store)
     return code;
 }
 
+/* Either one allocation fails, or all from one on. A graph takes its memory in chunks, so which
+ * part of the work needs a new chunk depends on the length of the graph. */
 START_TEST(without_memory_building_fails_cleanly_at_every_allocation)
 {
     sample s = draw(1, false, MF_RECOMPUTE_NONE);
-    int n = 0, code = MF_ENOMEM;
-    mf_mem_set_table(&scarce);
-    for (; code != MF_OK && n < 1000; n++) {
-        allocations_left = n;
-        mf_error_clear();
-        code = build_and_run(s.store);
-        if (code != MF_OK) {
-            ck_assert_int_eq(code, MF_ENOMEM);
-            ck_assert_msg(strstr(mf_error_message(), "memory") != NULL, "at %d: \"%s\"", n,
-                          mf_error_message());
+    for (int layers = 30; layers <= 90; layers++) {
+        bool hit = true;
+        long n = 0;
+        while (hit) {
+            mf_error_clear();
+            fault_alloc(++n, _i == 0 ? FAULT_ONCE : FAULT_FROM);
+            const int code = build_and_run(s.store, layers);
+            hit = fault_hit();
+            fault_off();
+            ck_assert_msg(code == (hit ? MF_ENOMEM : MF_OK), "%d layers, allocation %ld: %d",
+                          layers, n, code);
+            ck_assert_msg(!hit || strstr(mf_error_message(), "memory") != NULL,
+                          "%d layers, allocation %ld: \"%s\"", layers, n, mf_error_message());
         }
+        ck_assert_int_gt(n, 10);
     }
-    mf_mem_set_table(NULL);
-    ck_assert_int_eq(code, MF_OK);
-    ck_assert_int_gt(n, 10);
     discard(&s);
 }
 END_TEST
@@ -574,7 +568,7 @@ static Suite *suite(void)
     tcase_add_test(t, a_gradient_lies_over_the_one_it_is_made_from);
     tcase_add_test(t, kept_values_and_leaves_are_not_worked_on_in_place);
     tcase_add_test(t, running_does_not_allocate);
-    tcase_add_test(t, without_memory_building_fails_cleanly_at_every_allocation);
+    tcase_add_loop_test(t, without_memory_building_fails_cleanly_at_every_allocation, 0, 2);
     suite_add_tcase(s, t);
     return s;
 }

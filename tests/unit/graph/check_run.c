@@ -566,6 +566,42 @@ START_TEST(causal_attention_reports_the_pairs_that_it_sees)
 }
 END_TEST
 
+/* Each of 6 rows is multiplied by one matrix of [5,7], and again for the matrix's gradient. */
+START_TEST(the_gradient_of_grouped_weights_reports_its_cost)
+{
+    mf_param *w;
+    mf_graph_info info;
+    mf_store *s = store_of(1, (mf_shape[]){mf_shape3(2, 5, 7)}, &w);
+    mf_graph *g = new_graph(true);
+    mf_tensor *x = mf_graph_input(g, "x", MF_F32, mf_shape2(6, 7)),
+              *offset = mf_graph_const(g, MF_I32, mf_shape1(3), (int32_t[]){0, 4, 6});
+    mf_tensor *y = mf_grouped_linear(g, x, mf_graph_param(g, w), offset, NULL);
+    ck_assert_int_eq(mf_graph_backward(g, op1(g, &t_sum, y), 0, NULL), MF_OK);
+    ck_assert_int_eq(mf_graph_finish(g), MF_OK);
+    mf_graph_get_info(g, &info);
+    ck_assert_double_eq(info.flops, 2 * 2.0 * 6 * 5 * 7);
+    mf_graph_free(g);
+    mf_store_free(s);
+}
+END_TEST
+
+/* Each of 6 rows sees the 5 tokens of its sequence, with 3 numbers for each of 4 heads. */
+START_TEST(grouped_attention_reports_the_pairs_that_it_sees)
+{
+    mf_graph_info info;
+    mf_graph *g = new_graph(false);
+    mf_tensor *q = mf_graph_input(g, "q", MF_F32, mf_shape2(6, 12)),
+              *kv = mf_graph_input(g, "kv", MF_F32, mf_shape2(10, 48)),
+              *offset = mf_graph_const(g, MF_I32, mf_shape1(3), (int32_t[]){0, 4, 6}),
+              *token = mf_graph_input(g, "token", MF_I32, mf_shape1(6));
+    mf_graph_keep(mf_grouped_attention(g, q, kv, offset, token, NULL, 2, 4, false, false, 1));
+    ck_assert_int_eq(mf_graph_finish(g), MF_OK);
+    mf_graph_get_info(g, &info);
+    ck_assert_double_eq(info.flops, 4.0 * 6 * 5 * 4 * 3);
+    mf_graph_free(g);
+}
+END_TEST
+
 /* The gradient of the last layer is written first; both lie side by side. An interval ends
  * before the first number of the next one. */
 START_TEST(the_last_write_to_each_interval)
@@ -645,6 +681,8 @@ static Suite *suite(void)
     tcase_add_test(t, a_graph_can_be_drawn_and_timed);
     tcase_add_test(t, gemms_report_their_cost);
     tcase_add_test(t, causal_attention_reports_the_pairs_that_it_sees);
+    tcase_add_test(t, the_gradient_of_grouped_weights_reports_its_cost);
+    tcase_add_test(t, grouped_attention_reports_the_pairs_that_it_sees);
     tcase_add_test(t, the_last_write_to_each_interval);
     tcase_add_test(t, a_profile_counts_what_is_recomputed);
     suite_add_tcase(s, t);

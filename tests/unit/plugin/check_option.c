@@ -192,6 +192,24 @@ START_TEST(texts_read_back)
 }
 END_TEST
 
+/* Choices that begin with no and yes take the other spellings of a boolean, too. */
+START_TEST(no_and_yes_and_more)
+{
+    static const char *const more[] = {"no", "yes", "auto", NULL};
+    static const char *const texts[] = {"no", "yes", "auto", "off", "on", "false", "true"};
+    const mf_option three[] = {MF_OPTION_ENUM(conf, mode, "no", more, "whether"),
+                               MF_END_OPTIONS};
+    ck_assert_int_eq(mf_schema_init(&schema, arena, NULL, three, sizeof *three, sizeof c),
+                     MF_OK);
+    for (int i = 0; i < 7; i++) {
+        c.mode = 7;
+        ck_assert_int_eq(mf_option_set(&schema, three, &c, arena, texts[i], "s", NULL, NULL),
+                         MF_OK);
+        ck_assert_int_eq(c.mode, i < 3 ? i : (i - 3) % 2);
+    }
+}
+END_TEST
+
 START_TEST(turning)
 {
     const mf_option *rate = mf_schema_find(&schema, "rate");
@@ -319,6 +337,7 @@ static Suite *suite(void)
     tcase_add_test(t, all_faults);
     tcase_add_test(t, required);
     tcase_add_test(t, texts_read_back);
+    tcase_add_test(t, no_and_yes_and_more);
     tcase_add_test(t, turning);
     suite_add_tcase(s, t);
     t = tcase_create("tables");

@@ -267,6 +267,9 @@ START_TEST(files)
     ck_assert_int_eq(find("routers/beta.so", 0), MF_OK); /* below a plugin folder */
     ck_assert_str_eq(found.path, scratch_path("two/routers/beta.so"));
     ck_assert_ptr_null(found.name);
+    write_text("two/routers/ab/deep.so", "x"); /* only the part ".." leads out of it */
+    ck_assert_int_eq(find("routers/ab/deep.so", 0), MF_OK);
+    ck_assert_str_eq(found.path, scratch_path("two/routers/ab/deep.so"));
     ck_assert_int_eq(find("beta.so", 0), MF_OK);
     ck_assert_int_eq(find("omega.so", MF_ROUTER), MF_ENOTFOUND);
     ck_assert_int_eq(find("routers/betta.so", 0), MF_ENOTFOUND);

@@ -10,6 +10,7 @@
 #include "tests/lib/program.h"
 #include "tests/lib/scratch.h"
 #include "tests/lib/small.h"
+#include "ops/ops.h"
 #include "train/parallel/gradient_exchange.h"
 #include "train/parallel/gradient_norm.h"
 #include "run/launch_check.h"
@@ -228,6 +229,86 @@ START_TEST(an_exchange_without_memory)
 }
 END_TEST
 
+static int received;
+
+static void count(void *data, int64_t bytes)
+{
+    (void)data, (void)bytes;
+    received++;
+}
+
+/* Between two buckets is a parameter that is not exchanged. The first layer uses it, so its
+ * gradient is written last, and no bucket waits for it. The mirror sends back the slice that it
+ * receives, so the sums show that this rank has sent it. */
+START_TEST(a_bucket_is_sent_when_its_gradients_are_final)
+{
+    enum { SIDE = 32, SIZE = SIDE * SIDE, HALF = SIZE / 2 };
+    static const char *const names[] = {"low", "between", "high"};
+    static const int layers[] = {1, 0, 2};
+    static const int64_t border[] = {0, SIZE, 2 * SIZE, 3 * SIZE};
+    mf_owned bucket[] = {{2 * SIZE, 3 * SIZE, 0}, {0, SIZE, 0}};
+    mf_owned slices[] = {{2 * SIZE, 2 * SIZE + HALF, 0},
+                         {2 * SIZE + HALF, 3 * SIZE, 1},
+                         {0, HALF, 0},
+                         {HALF, SIZE, 1}};
+    const mf_partition p = {.ranks = 2,
+                            .buckets = 2,
+                            .size = 3 * SIZE,
+                            .slices = slices,
+                            .n_slices = 4,
+                            .bucket = bucket};
+    const mf_sum_plan plan = {.leaves = 2, .share = {.first = 0, .end = 1}, .stride = 1};
+    mf_world *w = join();
+    mf_store *store = mf_store_new();
+    mf_graph *g = mf_graph_new(&(mf_graph_options){.training = true});
+    mf_param *param[3];
+    mf_gradient_sum *sum;
+    mf_gradient_exchange *x;
+    int last[3];
+    for (int i = 0; i < 3; i++)
+        ck_assert_int_eq(mf_store_declare(store, names[i], mf_shape2(SIDE, SIDE),
+                                          (mf_init){.kind = MF_INIT_NORMAL, .a = 1}, false,
+                                          &param[i]),
+                         MF_OK);
+    ck_assert_int_eq(mf_store_seal(store, 1, true), MF_OK);
+    mf_tensor *y = mf_gaussian(g, mf_shape2(4, SIDE));
+    for (int i = 0; i < 3; i++)
+        y = mf_linear(g, y, mf_graph_param(g, param[layers[i]]), NULL);
+    ck_assert_int_eq(mf_graph_backward(g, mf_mean(g, y, 3, false), 0, NULL), MF_OK);
+    ck_assert_int_eq(mf_graph_finish(g), MF_OK);
+    mf_graph_last_writes(g, store, 3, border, last);
+    ck_assert(0 <= last[2] && last[2] < last[0] && last[0] < last[1]);
+
+    ck_assert_int_eq(mf_gradient_sum_new(store, &plan, &sum), MF_OK);
+    ck_assert_int_eq(
+        mf_gradient_exchange_new(w, (mf_members){0, 1, 2}, store, 2, sum, &p, false, &x),
+        MF_OK);
+    mf_gradient_sum_begin(sum);
+    mf_gradient_exchange_begin(x, g);
+    ck_assert_int_eq(mf_graph_run(g, &(mf_run){0}), MF_OK);
+    float own[3 * SIZE];
+    memcpy(own, mf_store_grads(store), sizeof own);
+    received = 0;
+    mirror(count);
+    for (int node = 0; node <= last[1]; node++) {
+        mf_gradient_exchange_after(x, node);
+        ck_assert_int_eq(received, (node >= last[2]) + (node >= last[0]));
+    }
+    mf_gradient_exchange_rest(x);
+    ck_assert_int_eq(received, 2);
+    mirror(NULL);
+    ck_assert_int_eq(mf_gradient_exchange_finish(x), MF_OK);
+    for (int i = 0; i < 4; i += 2)
+        for (int64_t at = slices[i].first; at < slices[i].end; at++)
+            ck_assert_float_eq(mf_store_grads(store)[at], own[at] + own[at + HALF]);
+    mf_gradient_exchange_free(x);
+    mf_gradient_sum_free(sum);
+    mf_graph_free(g);
+    mf_store_free(store);
+    mf_world_close(w);
+}
+END_TEST
+
 /* The reference kernels do not use tiles: each range is a single tile. */
 START_TEST(the_norm_of_a_gradient)
 {
@@ -274,6 +355,7 @@ static Suite *suite(void)
     tcase_add_test(c, ranks_that_are_bound_to_one_core);
     tcase_add_test(c, results_of_the_other_rank);
     tcase_add_test(c, an_exchange_without_memory);
+    tcase_add_test(c, a_bucket_is_sent_when_its_gradients_are_final);
     tcase_add_test(c, the_norm_of_a_gradient);
     suite_add_tcase(s, c);
     return s;
