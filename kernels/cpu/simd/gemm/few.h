@@ -10,10 +10,15 @@
 
 /* Pairs of bf16 take half as many instructions, so that the copy that run_block makes of b pays
  * only from more rows on. */
-#define FEW       (ENGINE_BF16 ? 48 : 8)
+#define FEW       (ENGINE_BF16 ? 80 : 8)
 #define MOST_DOTS (VL == 16 ? ENGINE_BF16 ? 6 : 4 : 2) /* number of rows of a at a time */
 #define DOTS      4                                    /* number of rows of b at a time */
-#define FEW_WORDS (2048 * FEW) /* maximum number of words for the rows of a */
+/* maximum number of words for the rows of a */
+#define FEW_WORDS (ENGINE_BF16 ? 98304 : 16384)
+/* With more than SET_ROWS rows, each pass goes through SETS times DOTS rows of b, so that its rows
+ * of a stay in the first cache. With fewer rows the speed of reading b matters more. */
+#define SET_ROWS 24
+#define SETS     8
 /* number of lines in a vector of each of DOTS rows of b */
 #define LINES (DOTS * VL * 4 / 64)
 
@@ -117,49 +122,56 @@ V_INLINE void dots(int mr, int nr, int lines, few *f, int x, int64_t j)
     }
 }
 
-/* Like dots, for m rows of a, at most MOST_DOTS, and four rows of b. */
-V_INLINE void dots_of(int m, int lines, few *f, int x, int64_t j)
-{
-    switch (m) {
-#if VL == 16 && ENGINE_BF16
-    case 6:
-        dots(6, DOTS, lines, f, x, j);
-        return;
-    case 5:
-        dots(5, DOTS, lines, f, x, j);
-        return;
-#endif
-#if VL == 16
-    case 4:
-        dots(4, DOTS, lines, f, x, j);
-        return;
-    case 3:
-        dots(3, DOTS, lines, f, x, j);
-        return;
-#endif
-    case 2:
-        dots(2, DOTS, lines, f, x, j);
-        return;
+/* The number of lines is 1, 2 or 4. Each function has its own loop, because a common one has too
+ * few registers for all addresses. */
+typedef void dots_fn(few *f, int x, int64_t j);
+#define DOTS_OF(mr)                                                                            \
+    static __attribute__((noinline)) void dots_##mr##_1(few *f, int x, int64_t j)              \
+    {                                                                                          \
+        dots(mr, DOTS, 1, f, x, j);                                                            \
+    }                                                                                          \
+    static __attribute__((noinline)) void dots_##mr##_2(few *f, int x, int64_t j)              \
+    {                                                                                          \
+        dots(mr, DOTS, 2, f, x, j);                                                            \
+    }                                                                                          \
+    static __attribute__((noinline)) void dots_##mr##_4(few *f, int x, int64_t j)              \
+    {                                                                                          \
+        dots(mr, DOTS, 4, f, x, j);                                                            \
     }
-    dots(1, DOTS, lines, f, x, j);
-}
+/* clang-format off */
+DOTS_OF(1) DOTS_OF(2)
+#if VL == 16
+DOTS_OF(3) DOTS_OF(4)
+#if ENGINE_BF16
+DOTS_OF(5) DOTS_OF(6)
+#endif
+#endif
+static dots_fn *const some_dots[MOST_DOTS][3] = {
+#define TRIPLE(mr) {dots_##mr##_1, dots_##mr##_2, dots_##mr##_4}
+    TRIPLE(1), TRIPLE(2),
+#if VL == 16
+    TRIPLE(3), TRIPLE(4),
+#if ENGINE_BF16
+    TRIPLE(5), TRIPLE(6),
+#endif
+#endif
+#undef TRIPLE
+};
+/* clang-format on */
 
-/* Computes four columns of c in passes of equal numbers of rows, which share the lines to
- * prefetch. */
-static void some_columns(few *f, int m, int64_t j)
+/* Computes `sets` times DOTS columns of c in passes of equal numbers of rows, which share the
+ * lines to prefetch. */
+static void some_columns(few *f, int m, int64_t j, int sets)
 {
     const int passes = (m + MOST_DOTS - 1) / MOST_DOTS;
     int lines = LINES;
     for (int i = 0; i < passes; i++) {
         const int x = m * i / passes, rows = m * (i + 1) / passes - x;
         const int share = (lines + passes - i - 1) / (passes - i);
+        dots_fn *fn = some_dots[rows - 1][share / 2];
         lines -= share;
-        if (share == 4)
-            dots_of(rows, 4, f, x, j);
-        else if (share == 2)
-            dots_of(rows, 2, f, x, j);
-        else
-            dots_of(rows, 1, f, x, j);
+        for (int64_t at = j; at < j + sets * DOTS; at += DOTS)
+            fn(f, x, at);
     }
 }
 
@@ -188,9 +200,11 @@ static void run_few(const gemm_tile *b)
     few f = {.b = b, .a = (const float *)(const void *)s.at, .rs = s.rs / 4};
     if (rows_lie(&b->b, b->rounded, PER_WORD)) f.whole = k / (PER_WORD * VL) * VL;
     int64_t j = b->j0;
-    for (; j + DOTS <= b->j1; j += DOTS) {
-        f.ahead = ahead_of(b, j + DOTS);
-        some_columns(&f, m, j);
+    while (j + DOTS <= b->j1) {
+        const int sets = m > SET_ROWS && j + SETS * DOTS <= b->j1 ? SETS : 1;
+        f.ahead = ahead_of(b, j + sets * DOTS);
+        some_columns(&f, m, j, sets);
+        j += sets * DOTS;
     }
     for (; j < b->j1; j++)
         for (int x = 0; x < m; x++)
