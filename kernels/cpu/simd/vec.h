@@ -299,8 +299,8 @@ V_INLINE __m128 v_sum_4(const vf a[4])
     _MM_TRANSPOSE4_PS(q[0], q[1], q[2], q[3]);
     return _mm_add_ps(_mm_add_ps(q[0], q[2]), _mm_add_ps(q[1], q[3]));
 }
-/* Returns a vector whose lane 4 i + y is the sum of row[i][y], with the bits of v_sum. Computing
- * sixteen sums together takes a third of the instructions of sixteen v_sum. */
+/* Returns a vector whose lane 4 i + y is the sum of row[i][y], with the bits of v_sum. Sixteen
+ * sums together take a third of the instructions of sixteen v_sum. */
 V_INLINE vf v_sum_4x4(const vf *const row[4])
 {
     vf r[4];

@@ -245,11 +245,9 @@ static void run_rounded(mf_kt *t)
 static void gemm_of_groups(mf_kt *t, const mf_cast_type *type, int v)
 {
     static const int64_t sizes_of[][4] = {/* groups, rows, n, k */
-                                          {1, 5, 7, 3},
-                                          {4, 9, 40, 33},
-                                          {8, 200, 130, 65},
-                                          {3, 400, 100, 30},
-                                          {64, 130, 50, 20}};
+                                          {1, 5, 7, 3},      {4, 9, 40, 33},
+                                          {8, 200, 130, 65}, {3, 400, 100, 30},
+                                          {64, 130, 50, 20}, {4, 135, 40, 4000}};
     const int64_t *s = sizes_of[v / 4];
     bool inner = v & 1, gather = v & 2;
     mf_gemm p = {.n = s[2],
@@ -290,7 +288,7 @@ static void gemm_of_groups(mf_kt *t, const mf_cast_type *type, int v)
         run_into_c(t, &p, p.m * p.n);
     }
 }
-#define BY_GROUPS 20
+#define BY_GROUPS 24
 
 #define OF_A_TYPE (8 * SHAPES + BY_GROUPS)
 

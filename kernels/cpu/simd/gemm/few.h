@@ -15,8 +15,8 @@
 #define DOTS      4                                    /* number of rows of b at a time */
 /* maximum number of words for the rows of a */
 #define FEW_WORDS (ENGINE_BF16 ? 98304 : 16384)
-/* With more than SET_ROWS rows, each pass goes through SETS times DOTS rows of b, so that its rows
- * of a stay in the first cache. With fewer rows the speed of reading b matters more. */
+/* With more than SET_ROWS rows, each pass goes through SETS times DOTS rows of b, so that its
+ * rows of a stay in the first cache. With fewer rows the speed of reading b matters more. */
 #define SET_ROWS 24
 #define SETS     8
 /* number of lines in a vector of each of DOTS rows of b */
@@ -57,9 +57,9 @@ V_INLINE void put_four(const gemm_tile *b, int64_t i, int n, int64_t j, vf r)
 }
 #endif
 
-/* Computes the elements of c for rows x to x + mr of a and j to j + nr of b, and prefetches so
- * many lines for each vector of words. It must be a constant: with a loop that the compiler does
- * not unroll, the processor waits for b as if nothing were prefetched. */
+/* Computes the elements of c for rows x to x + mr of a and j to j + nr of b, and prefetches
+ * `lines` lines for each vector of words. Their number must be a constant: with a loop that the
+ * compiler does not unroll, the processor waits for b as if nothing were prefetched. */
 V_INLINE void dots(int mr, int nr, int lines, few *f, int x, int64_t j)
 {
     const gemm_tile *b = f->b;
@@ -122,7 +122,7 @@ V_INLINE void dots(int mr, int nr, int lines, few *f, int x, int64_t j)
     }
 }
 
-/* The number of lines is 1, 2 or 4. Each function has its own loop, because a common one has too
+/* The functions prefetch 1, 2 or 4 lines. Each has its own loop, because a common one has too
  * few registers for all addresses. */
 typedef void dots_fn(few *f, int x, int64_t j);
 #define DOTS_OF(mr)                                                                            \
@@ -168,22 +168,22 @@ static void some_columns(few *f, int m, int64_t j, int sets)
     for (int i = 0; i < passes; i++) {
         const int x = m * i / passes, rows = m * (i + 1) / passes - x;
         const int share = (lines + passes - i - 1) / (passes - i);
-        dots_fn *fn = some_dots[rows - 1][share / 2];
+        dots_fn *fn = some_dots[rows - 1][share / 2]; /* no share: 1 line, of what follows */
         lines -= share;
         for (int64_t at = j; at < j + sets * DOTS; at += DOTS)
             fn(f, x, at);
     }
 }
 
+/* A share of the rows of a group must be computed as the whole group is. */
 static bool few_rows(const gemm_tile *b)
 {
-    const int64_t m = b->i1 - b->i0;
     return b->rows <= FEW && b->a.along && b->b.along && b->b.index == NULL &&
-           m * (div_up(b->k1 - b->k0, PER_WORD) + 2 * VL) <= FEW_WORDS;
+           b->rows * (div_up(b->k1 - b->k0, PER_WORD) + 2 * VL) <= FEW_WORDS;
 }
 
-/* Returns the address of row j of b or, behind the last row of this tile, of the row of the next
- * tile that is read in its place. */
+/* Returns the address of row j of b or, behind the last row of this tile, of the row of the
+ * next tile that is read in its place. */
 static const char *ahead_of(const gemm_tile *b, int64_t j)
 {
     const gemm_tile *next = b->next;
