@@ -10,15 +10,10 @@
 
 /* Pairs of bf16 take half as many instructions, so that the copy that run_block makes of b pays
  * only from more rows on. */
-#define FEW       (ENGINE_BF16 ? 80 : 8)
+#define FEW       (ENGINE_BF16 ? 24 : 8)
 #define MOST_DOTS (VL == 16 ? ENGINE_BF16 ? 6 : 4 : 2) /* number of rows of a at a time */
 #define DOTS      4                                    /* number of rows of b at a time */
-/* maximum number of words for the rows of a */
-#define FEW_WORDS (ENGINE_BF16 ? 98304 : 16384)
-/* With more than SET_ROWS rows, each pass goes through SETS times DOTS rows of b, so that its
- * rows of a stay in the first cache. With fewer rows the speed of reading b matters more. */
-#define SET_ROWS 24
-#define SETS     8
+#define FEW_WORDS (2048 * FEW) /* maximum number of words for the rows of a */
 /* number of lines in a vector of each of DOTS rows of b */
 #define LINES (DOTS * VL * 4 / 64)
 
@@ -159,19 +154,16 @@ static dots_fn *const some_dots[MOST_DOTS][3] = {
 };
 /* clang-format on */
 
-/* Computes `sets` times DOTS columns of c in passes of equal numbers of rows, which share the
- * lines to prefetch. */
-static void some_columns(few *f, int m, int64_t j, int sets)
+/* Computes DOTS columns of c in passes of equal numbers of rows, which share the prefetches. */
+static void some_columns(few *f, int m, int64_t j)
 {
     const int passes = (m + MOST_DOTS - 1) / MOST_DOTS;
     int lines = LINES;
     for (int i = 0; i < passes; i++) {
         const int x = m * i / passes, rows = m * (i + 1) / passes - x;
         const int share = (lines + passes - i - 1) / (passes - i);
-        dots_fn *fn = some_dots[rows - 1][share / 2]; /* no share: 1 line, of what follows */
+        some_dots[rows - 1][share / 2](f, x, j); /* no share: 1 line, of what follows */
         lines -= share;
-        for (int64_t at = j; at < j + sets * DOTS; at += DOTS)
-            fn(f, x, at);
     }
 }
 
@@ -200,11 +192,9 @@ static void run_few(const gemm_tile *b)
     few f = {.b = b, .a = (const float *)(const void *)s.at, .rs = s.rs / 4};
     if (rows_lie(&b->b, b->rounded, PER_WORD)) f.whole = k / (PER_WORD * VL) * VL;
     int64_t j = b->j0;
-    while (j + DOTS <= b->j1) {
-        const int sets = m > SET_ROWS && j + SETS * DOTS <= b->j1 ? SETS : 1;
-        f.ahead = ahead_of(b, j + sets * DOTS);
-        some_columns(&f, m, j, sets);
-        j += sets * DOTS;
+    for (; j + DOTS <= b->j1; j += DOTS) {
+        f.ahead = ahead_of(b, j + DOTS);
+        some_columns(&f, m, j);
     }
     for (; j < b->j1; j++)
         for (int x = 0; x < m; x++)
