@@ -245,9 +245,11 @@ static void run_rounded(mf_kt *t)
 static void gemm_of_groups(mf_kt *t, const mf_cast_type *type, int v)
 {
     static const int64_t sizes_of[][4] = {/* groups, rows, n, k */
-                                          {1, 5, 7, 3},      {4, 9, 40, 33},
-                                          {8, 200, 130, 65}, {3, 400, 100, 30},
-                                          {64, 130, 50, 20}, {4, 135, 40, 4000}};
+                                          {1, 5, 7, 3},
+                                          {4, 9, 40, 33},
+                                          {8, 200, 130, 65},
+                                          {3, 400, 100, 30},
+                                          {64, 130, 50, 20}};
     const int64_t *s = sizes_of[v / 4];
     bool inner = v & 1, gather = v & 2;
     mf_gemm p = {.n = s[2],
@@ -288,7 +290,33 @@ static void gemm_of_groups(mf_kt *t, const mf_cast_type *type, int v)
         run_into_c(t, &p, p.m * p.n);
     }
 }
-#define BY_GROUPS 24
+#define BY_GROUPS 20
+
+/* Groups of few rows with many inputs, one of which two threads share. */
+static void run_shared_group(mf_kt *t)
+{
+    enum { GROUPS = 7, ROWS = 24, N = 8, K = 4200 };
+    int32_t *offset = kt_i32(t, GROUPS + 1, 0, 1);
+    for (int e = 0; e <= GROUPS; e++)
+        offset[e] = e * ROWS;
+    const mf_gemm p = {.m = GROUPS * ROWS,
+                       .n = N,
+                       .k = K,
+                       .a = {.data = numbers(t, MF_CAST_BF16, GROUPS * ROWS * K),
+                             .ld = K,
+                             .type = MF_CAST_BF16},
+                       .b = {.data = numbers(t, MF_CAST_BF16, GROUPS * N * K),
+                             .trans = true,
+                             .ld = K,
+                             .step = N * K,
+                             .type = MF_CAST_BF16},
+                       .c = {.data = kt_result(t, GROUPS * ROWS * N), .ld = N},
+                       .alpha = 1,
+                       .by = MF_BY_ROWS,
+                       .groups = GROUPS,
+                       .offset = offset};
+    t->k->gemm(t->x, &p);
+}
 
 #define OF_A_TYPE (8 * SHAPES + BY_GROUPS)
 
@@ -441,6 +469,7 @@ static void run_packed_bf16(mf_kt *t)
 
 const mf_kernel_row mf_kernel_cases_gemm[] = {
     {"gemm", run_rounded, 6, true, 0},
+    {"gemm", run_shared_group, 1, true, 8e-6}, /* sums of 4,200 numbers in f32 */
     {"gemm", run_matmul, 8 * SIZES, true, 2e-6},
     {"gemm", run_matmul_batch, 4, true, 2e-6},
     {"gemm", run_from, 16, true, 2e-6},
