@@ -535,18 +535,24 @@ START_TEST(a_graph_can_be_drawn_and_timed)
 }
 END_TEST
 
+/* Finishes and frees a graph; its operations. */
+static double flops_of(mf_graph *g)
+{
+    mf_graph_info info;
+    ck_assert_int_eq(mf_graph_finish(g), MF_OK);
+    mf_graph_get_info(g, &info);
+    mf_graph_free(g);
+    return info.flops;
+}
+
 START_TEST(gemms_report_their_cost)
 {
     mf_param *w;
-    mf_graph_info info;
     mf_store *s = store_of(1, (mf_shape[]){mf_shape2(5, 7)}, &w);
     mf_graph *g = new_graph(false);
     mf_tensor *x = mf_graph_input(g, "x", MF_F32, mf_shape3(2, 3, 7));
     mf_graph_keep(mf_linear(g, x, mf_graph_param(g, w), NULL));
-    ck_assert_int_eq(mf_graph_finish(g), MF_OK);
-    mf_graph_get_info(g, &info);
-    ck_assert_double_eq(info.flops, 2.0 * 6 * 5 * 7);
-    mf_graph_free(g);
+    ck_assert_double_eq(flops_of(g), 2.0 * 6 * 5 * 7);
     mf_store_free(s);
 }
 END_TEST
@@ -554,15 +560,11 @@ END_TEST
 /* Query t of 5 sees keys 0 .. 4 - 5 + t + 1 of 7, so 2 x (3 + 4 + 5 + 6 + 7) pairs. */
 START_TEST(causal_attention_reports_the_pairs_that_it_sees)
 {
-    mf_graph_info info;
     mf_graph *g = new_graph(false);
     mf_tensor *q = mf_graph_input(g, "q", MF_F32, mf_shape2(10, 12)),
               *k = mf_graph_input(g, "k", MF_F32, mf_shape2(14, 12));
     mf_graph_keep(mf_attention(g, q, k, k, NULL, NULL, 2, 3, 3, true, 0.5));
-    ck_assert_int_eq(mf_graph_finish(g), MF_OK);
-    mf_graph_get_info(g, &info);
-    ck_assert_double_eq(info.flops, 4.0 * 4 * 3 * 2 * (3 + 4 + 5 + 6 + 7));
-    mf_graph_free(g);
+    ck_assert_double_eq(flops_of(g), 4.0 * 4 * 3 * 2 * (3 + 4 + 5 + 6 + 7));
 }
 END_TEST
 
@@ -570,17 +572,13 @@ END_TEST
 START_TEST(the_gradient_of_grouped_weights_reports_its_cost)
 {
     mf_param *w;
-    mf_graph_info info;
     mf_store *s = store_of(1, (mf_shape[]){mf_shape3(2, 5, 7)}, &w);
     mf_graph *g = new_graph(true);
     mf_tensor *x = mf_graph_input(g, "x", MF_F32, mf_shape2(6, 7)),
               *offset = mf_graph_const(g, MF_I32, mf_shape1(3), (int32_t[]){0, 4, 6});
     mf_tensor *y = mf_grouped_linear(g, x, mf_graph_param(g, w), offset, NULL);
     ck_assert_int_eq(mf_graph_backward(g, op1(g, &t_sum, y), 0, NULL), MF_OK);
-    ck_assert_int_eq(mf_graph_finish(g), MF_OK);
-    mf_graph_get_info(g, &info);
-    ck_assert_double_eq(info.flops, 2 * 2.0 * 6 * 5 * 7);
-    mf_graph_free(g);
+    ck_assert_double_eq(flops_of(g), 2 * 2.0 * 6 * 5 * 7);
     mf_store_free(s);
 }
 END_TEST
@@ -588,17 +586,13 @@ END_TEST
 /* Each of 6 rows sees the 5 tokens of its sequence, with 3 numbers for each of 4 heads. */
 START_TEST(grouped_attention_reports_the_pairs_that_it_sees)
 {
-    mf_graph_info info;
     mf_graph *g = new_graph(false);
     mf_tensor *q = mf_graph_input(g, "q", MF_F32, mf_shape2(6, 12)),
               *kv = mf_graph_input(g, "kv", MF_F32, mf_shape2(10, 48)),
               *offset = mf_graph_const(g, MF_I32, mf_shape1(3), (int32_t[]){0, 4, 6}),
               *token = mf_graph_input(g, "token", MF_I32, mf_shape1(6));
     mf_graph_keep(mf_grouped_attention(g, q, kv, offset, token, NULL, 2, 4, false, false, 1));
-    ck_assert_int_eq(mf_graph_finish(g), MF_OK);
-    mf_graph_get_info(g, &info);
-    ck_assert_double_eq(info.flops, 4.0 * 6 * 5 * 4 * 3);
-    mf_graph_free(g);
+    ck_assert_double_eq(flops_of(g), 4.0 * 6 * 5 * 4 * 3);
 }
 END_TEST
 

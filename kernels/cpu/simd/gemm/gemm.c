@@ -12,7 +12,7 @@
 #define FEW_ROWS  16    /* up to this number of rows, reading b takes most of the time */
 #define READ      65536 /* elements of b per tile if there are at most FEW_ROWS rows */
 /* Each tile copies the rows if there are at most FEW_ROWS, so it has at least this number of
- * columns a row if there are two tiles a thread. */
+ * columns a row, unless there would be fewer than two tiles a thread. */
 #define COLUMNS 16
 #define UNKNOWN 8 /* number of threads to assume if it is unknown */
 
